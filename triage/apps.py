@@ -10,24 +10,24 @@ LOGGERS = ("django.request", "django.security.csrf")
 
 
 class HideLinks(logging.Filter):
-    """Lets every record through, with the secret of a link struck out."""
+    """Passes every record, with the secret of a link removed."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """True; the record's arguments are replaced where a link is among them."""
+        """Return True, after removing links from the record's arguments."""
         if isinstance(record.args, tuple):
-            record.args = tuple(_hidden(argument) for argument in record.args)
+            record.args = tuple(_without_link(argument) for argument in record.args)
         return True
 
 
-def _hidden(argument: object) -> object:
+def _without_link(argument: object) -> object:
     return LINK_PATH.sub(r"\1(hidden)", argument) if isinstance(argument, str) else argument
 
 
 def hide_links() -> None:
-    """Put the filter before Django's loggers of refused requests; again is harmless."""
+    """Add the filter to Django's loggers of refused requests; repeating it is harmless."""
     for name in LOGGERS:
         logger = logging.getLogger(name)
-        if not any(isinstance(each, HideLinks) for each in logger.filters):
+        if not any(isinstance(existing, HideLinks) for existing in logger.filters):
             logger.addFilter(HideLinks())
 
 
@@ -37,5 +37,5 @@ class TriageConfig(AppConfig):
     name = "triage"
 
     def ready(self) -> None:
-        """Before the first request can be refused and logged."""
+        """Install the filter before the first request can be refused and logged."""
         hide_links()

@@ -1,7 +1,7 @@
 """Values of every page's frame: the data's freshness, the viewer, shut lanes, and a digest of the page's state.
 
-The digest, of sixteen characters, stands for all that a page depends on beside its address: the snapshot, what people
-did, and who looks.
+The digest, of sixteen characters, covers everything on which a page depends besides its address: the snapshot, people's
+actions, and the viewer.
 """
 
 import time
@@ -36,34 +36,34 @@ select (select max(id) from triage_change), (select count(*) from triage_snooze 
   count(*), max(expires_at)
 from triage_lease where expires_at > %s and person_id is not %s
 """
-STARTED = token_hex(8)  # a web that was started anew may run other code and other settings
+STARTED = token_hex(8)  # a restarted web process may have other code and settings
 
 
 def page_state(request: Request, snapshot: Snapshot) -> str:
-    """Changes with the snapshot, the last change by anybody, the leases of others, the viewer and their roles.
+    """Return a digest of the snapshot, the last change by anybody, other people's leases, the viewer and their roles.
 
-    Every action, undo, closure, objection and setting is in the log of changes. Asked once for a request.
+    Every action, undo, closure, objection and setting is in the log of changes. Computed once for a request.
     """
-    known = getattr(request, "page_state", None)
-    if known is None:
+    state = getattr(request, "page_state", None)
+    if state is None:
         roles = viewing(request)
         asked_at = getattr(request.user, "outcomes_asked_at", None)
         saved = getattr(request.user, "saved_filters", None)
         viewer = (request.user.pk, str(request.user), roles.least, sorted(roles.held.items()), asked_at, saved)
-        parts = (STARTED, snapshot.number, snapshot.published_at, _done(request, timezone.now()), viewer)
-        known = request.page_state = digest(parts)
-    return known
+        parts = (STARTED, snapshot.number, snapshot.published_at, _last_activity(request, timezone.now()), viewer)
+        state = request.page_state = digest(parts)
+    return state
 
 
 def digest(parts: tuple[object, ...]) -> str:
-    """Sixteen characters that stand for these values; says nothing of them."""
+    """Return sixteen characters that identify these values and reveal nothing of them."""
     return blake2s(repr(parts).encode(), digest_size=8, key=STARTED.encode()).hexdigest()
 
 
-def _done(request: Request, now: datetime) -> tuple[object, ...]:
-    """The last change, snoozes that wait for a day, and how many other people look at something, and until when.
+def _last_activity(request: Request, now: datetime) -> tuple[object, ...]:
+    """Return the last change, the number of snoozes with a day, and other people's leases: their number and latest end.
 
-    In words of its own: every page asks, and the ORM takes 1 ms to word two aggregates that SQLite answers in .02 ms.
+    Raw SQL: every page asks, and the ORM takes 1 ms to build two aggregates that SQLite answers in .02 ms.
     """
     viewer = request.user.pk if isinstance(request.user, Person) else None
     with connection.cursor() as cursor:
@@ -75,37 +75,43 @@ _newest: tuple[tuple[int, datetime], read.Dashboard] | None = None
 
 
 def snapshot_of(request: HttpRequest) -> Snapshot | None:
-    """The snapshot pinned for this request; None before the first one is published, or where a request ended early."""
+    """Return the snapshot pinned for this request.
+
+    None before the first one is published, or where a request ended early.
+    """
     return getattr(request, "snapshot", None)
 
 
 def dashboard_of(snapshot: Snapshot) -> read.Dashboard:
-    """The aggregates of a snapshot, computed once for each: a snapshot never changes and every page's frame asks."""
+    """Return a snapshot's aggregates, computed once for each: a snapshot never changes and every page's frame asks."""
     global _newest
     key = (snapshot.number, snapshot.published_at)
-    held = _newest
-    if held is None or held[0] != key:
-        held = _newest = (key, read.dashboard(snapshot))
-    return held[1]
+    cached = _newest
+    if cached is None or cached[0] != key:
+        cached = _newest = (key, read.dashboard(snapshot))
+    return cached[1]
 
 
 def told_dashboard(request: Request, snapshot: Snapshot) -> read.Dashboard:
-    """The aggregates as this viewer is told them: without exact thresholds for whoever maintains nothing."""
+    """Return the aggregates that this viewer may see: without exact thresholds for people who maintain nothing."""
     board, exact = dashboard_of(snapshot), sees_thresholds(viewing(request))
     notice = board.lane_notice if exact else plain_notice(board.has_threshold, board.lane_notice)
-    told = replace(board, lane_notice=site_notice(snapshot, exact, notice))
-    return told if exact else replace(told, t_low=None, t_high=None)
+    shown = replace(board, lane_notice=site_notice(snapshot, exact, notice))
+    return shown if exact else replace(shown, t_low=None, t_high=None)
 
 
 def present(snapshot: Snapshot) -> datetime:
-    """Now as naive UTC: the wall clock, in demo and replay the time of the recording's newest event."""
+    """Return the present time as naive UTC: the wall clock.
+
+    In demo and replay the time of the recording's newest event.
+    """
     newest = dashboard_of(snapshot).newest_event_at
     if settings.STREAM_CLOCK and newest is not None:
         return newest
     return datetime.now(UTC).replace(tzinfo=None)
 
 
-_needs = PerSnapshot[read.TrainingNeed](1)
+_need_cache = PerSnapshot[read.TrainingNeed](1)
 
 
 def training_need(snapshot: Snapshot) -> read.TrainingNeed:
@@ -115,16 +121,16 @@ def training_need(snapshot: Snapshot) -> read.TrainingNeed:
     def count() -> read.TrainingNeed:
         return read.training_need(snapshot, present(snapshot), settings.MODEL_DIR, days, window)
 
-    return _needs.get(snapshot, "", count)
+    return _need_cache.get(snapshot, "", count)
 
 
 def worker_status() -> Status | None:
-    """Return what the worker's heartbeat says; None where none was ever written."""
+    """Return the worker's heartbeat; None where none was ever written."""
     return read_status(settings.STATUS_PATH)
 
 
 def frame(request: HttpRequest) -> dict[str, object]:
-    """Context processor: freshness, the banner, the sign-in corner; of the data nothing for who may not read it."""
+    """Build the context of every page: freshness, banner, sign-in corner; no data for people who may not read it."""
     user = getattr(request, "user", None)
     pinned = snapshot_of(request)
     is_reader = user is not None and may_read(cast(Request, request))
@@ -152,9 +158,9 @@ def frame(request: HttpRequest) -> dict[str, object]:
 
 
 def _is_worker_away() -> bool:
-    """Return whether what is decided now takes effect only once a worker runs again.
+    """Return whether decisions take effect only once a worker runs again.
 
-    A recording is at rest without one.
+    A recording needs no worker.
     """
     status = worker_status()
     return not settings.STREAM_CLOCK and (status is None or not status.is_alive(time.time()))
@@ -167,7 +173,7 @@ def _freshness(snapshot: Snapshot | None, is_reader: bool) -> Freshness:
 
 
 def current_freshness(snapshot: Snapshot | None) -> Freshness:
-    """Return how current this snapshot is and what is wrong with ingest; None: nothing was published yet."""
+    """Return the age of this snapshot and the problems of ingest; None: nothing was published yet."""
     status, now, recorded = worker_status(), time.time(), settings.STREAM_CLOCK
     if snapshot is None:
         return state.with_state(Freshness("none", "No data yet"), state.troubles(status, now, 0, recorded), ())

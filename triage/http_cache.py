@@ -1,6 +1,6 @@
-"""Answers pages with a 304 where the browser holds what it would get, and prepares those of a new snapshot.
+"""Answer pages with a 304 where the browser already has them, and prepare the pages of a new snapshot.
 
-Computed before somebody asks are the frame, the queue's first page and trust.
+The frame, the queue's first page and trust are computed before somebody asks.
 """
 
 from collections.abc import Callable
@@ -23,33 +23,33 @@ from triage.presenters import queue as as_shown
 from triage.presenters import row_actions
 
 Page = Callable[..., HttpResponse]
-AGES_SECONDS = 60  # how finely a page tells ages
+AGES_SECONDS = 60  # resolution of ages on a page
 
 
 def unless_held(page: Page) -> Page:
-    """The page with an ETag; 304 without making it where that is what the browser holds."""
+    """Give the page an ETag; answer 304 without building it where the browser already has it."""
     return _with_tag(page, page_tag)
 
 
 def unless_fresh(page: Page) -> Page:
-    """The same for a part that tells no ages, so that it stays the same for as long as nothing happens."""
+    """Give a part without ages an ETag, so that it stays unchanged while nothing happens."""
     return _with_tag(page, part_tag)
 
 
 def page_tag(request: Request, snapshot: Snapshot) -> str | None:
-    """The ETag of a page or of its fragment, which never share one: the Back button would show a bare fragment."""
+    """Return the ETag of a page or of its fragment; they differ, or the Back button would show a bare fragment."""
     part, minute = part_tag(request, snapshot), int(present(snapshot).timestamp() // AGES_SECONDS)
     return part and f'W/"{digest((part, minute))}"'
 
 
 def part_tag(request: Request, snapshot: Snapshot) -> str | None:
-    """None while a message waits or something can be undone: such a page counts down and is never the same twice."""
+    """Return the part's ETag; None while a message waits or something can be undone, since such a page counts down."""
     if len(get_messages(request)) or row_actions.offers_to(request, timezone.now()):
         return None
-    asking = request.htmx  # a row that opens is another part for each place and page that asks
-    form = (bool(asking), bool(asking.history_restore_request), asking.target, asking.trigger, asking.current_url)
+    htmx = request.htmx  # an opened row is a different part for each target and page
+    form = (bool(htmx), bool(htmx.history_restore_request), htmx.target, htmx.trigger, htmx.current_url)
     accepted = request.headers.get("Accept")
-    cookie = request.COOKIES.get(settings.CSRF_COOKIE_NAME)  # what stands in its forms goes with it
+    cookie = request.COOKIES.get(settings.CSRF_COOKIE_NAME)  # the token in its forms depends on it
     return f'W/"{digest((page_state(request, snapshot), current_freshness(snapshot), form, accepted, cookie))}"'
 
 
@@ -66,12 +66,12 @@ def _with_tag(page: Page, tag_of: Callable[[Request, Snapshot], str | None]) -> 
 
 
 def prepare(snapshot: Snapshot) -> None:
-    """Compute every page's frame, the queue as it opens, and the rows of the seed sets that were asked for last."""
+    """Compute every page's frame, the queue's first page, and the most recently used seed sets."""
     dashboard_of(snapshot)
     as_shown.prepare(snapshot)
     renew(snapshot, policy_from_settings())
 
 
 def start_preparing() -> None:
-    """Do so for each new snapshot from now on."""
+    """Prepare each new snapshot from now on."""
     snapshots.start(snapshots.Preparer(snapshot_reader(), prepare))

@@ -1,7 +1,6 @@
-"""Requests of this web process, counted and timed for Prometheus by the name of their route, and named for the log.
+"""Count and time this web process's requests for Prometheus, by the name of their route, and name them for the log.
 
-A path may hold a DID, a secret link or whatever somebody typed, and there is no end of paths: neither a metric nor a
-log line ever gets one.
+A path may hold a DID, a secret link or any typed text, and there are endless paths: no metric or log line contains one.
 """
 
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
-STATIC, NO_ROUTE = "static", "none"  # what is no route of ours: a file of ours, and what is refused or not found
+STATIC, NO_ROUTE = "static", "none"  # outside our routes: a static file, and what is refused or not found
 BUCKETS = (0.005, 0.02, 0.05, 0.1, 0.3, 1.0, 3.0, 10.0)  # seconds; a page takes 20 to 100 ms
 
 MEASURES = CollectorRegistry(auto_describe=False)
@@ -34,14 +33,14 @@ SECONDS = Histogram(
 for _collector in (ProcessCollector, PlatformCollector, GCCollector):
     _collector(registry=MEASURES)
 
-# Names are told, so what comes next can be worked out of them: nothing else may be drawn from here. The system's own
-# randomness lets other threads in at every request.
+# The names are public, so later values can be predicted from them: use this generator for nothing else. The system's
+# own randomness would let other threads run at every request.
 _names = Random()  # noqa: S311
 request_id: ContextVar[str] = ContextVar("request_id", default="")
 
 
 def route_of(request: HttpRequest) -> str:
-    """The name of the route that a request took: one of a fixed few, whatever was asked for."""
+    """Return the name of the request's route, one of a fixed set."""
     match = getattr(request, "resolver_match", None)
     if match is not None:
         return match.url_name or NO_ROUTE
@@ -49,20 +48,20 @@ def route_of(request: HttpRequest) -> str:
 
 
 class MeasuredMiddleware:
-    """Counts and times each request, and gives it a random name that its answer and its log lines carry."""
+    """Counts and times each request, and gives it a random name for its answer and its log lines."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        """The response, with the request's name in X-Request-Id."""
+        """Return the response, with the request's name in X-Request-Id."""
         began, name = perf_counter(), f"{_names.getrandbits(64):016x}"
         request.request_id = name  # ty: ignore[missing-attribute]
-        held = request_id.set(name)
+        token = request_id.set(name)
         try:
             response = self.get_response(request)
         finally:
-            request_id.reset(held)
+            request_id.reset(token)
         response["X-Request-Id"] = name
         route = route_of(request)
         REQUESTS.labels(route, response.status_code).inc()

@@ -1,4 +1,4 @@
-"""One snapshot for a whole request."""
+"""Middleware of the site: one snapshot for a whole request, and answers while the drive or a file is unusable."""
 
 import atexit
 import logging
@@ -26,9 +26,9 @@ from ingest.store.snapshots import SnapshotReader, is_damage, told_of
 from triage.access.problems import ApiProblem, mark_private, prefers_json, problem_response
 from triage.access.requests import Request, SessionStore
 
-_making = threading.Lock()
-_opened = threading.local()  # file: which the database was when this thread last looked
-ONE_PACKET = 1_400  # bytes: to pack less costs time and brings nothing sooner
+_reader_lock = threading.Lock()
+_opened = threading.local()  # `file`: the database file when this thread last checked
+ONE_PACKET = 1_400  # bytes: compressing less costs time and arrives no sooner
 LEADERBOARD = "/leaderboard"
 GONE = "The drive of this site is gone. Nothing is lost. The site continues when the drive is mounted again.\n"
 UNWRITABLE = (
@@ -47,57 +47,57 @@ QUEUELESS = (
     "Not done: the queue to the worker cannot be used just now. Try again in a while. For the operator: "
     "`manage.py doctor` says what is wrong.\n"
 )
-HEALTH = "/health"  # which says itself that nothing can be read
+HEALTH = "/health"  # it reports by itself that nothing can be read
 log = logging.getLogger(__name__)
 
 
 @cache
 def _reader(folder: Path) -> SnapshotReader:
     reader = SnapshotReader(folder)
-    atexit.register(reader.close)  # else DuckDB's binding complains at exit of what was left open
+    atexit.register(reader.close)  # otherwise DuckDB's binding complains at exit about open files
     return reader
 
 
 def snapshot_reader() -> SnapshotReader:
-    """This process's reader, made at the first request that needs it (a second one would attach each file twice)."""
-    with _making:
+    """Return this process's reader, created for the first request (a second one would attach each file twice)."""
+    with _reader_lock:
         return _reader(settings.SNAPSHOT_DIR)
 
 
 def is_known_database() -> bool:
-    """Return whether the accounts' file is the one that this thread uses, so that the drive is there and nothing
-    was restored.
+    """Return whether the accounts' file is the one that this thread uses: not gone with its drive, not restored.
 
-    One look at the drive a request: each lets other threads in, which with 8 at once takes longer than the look itself.
+    One look at the drive per request: each lets other threads run, which with 8 at once takes longer than the look
+    itself.
     """
     return _database_file() == getattr(_opened, "file", None) is not None
 
 
 def leave_replaced_database() -> None:
-    """Close this thread's connection where another file lies there since, as after a restore: it would read the old."""
-    lies_there = _database_file()
-    if lies_there is None:
-        return  # not made yet
-    if getattr(_opened, "file", lies_there) != lies_there:
+    """Close this thread's connection where the file was replaced, as after a restore: it would read the old one."""
+    present_file = _database_file()
+    if present_file is None:
+        return  # not created yet
+    if getattr(_opened, "file", present_file) != present_file:
         if connection.in_atomic_block:
-            return  # it is left once its transaction has ended
+            return  # closed once its transaction has ended
         connection.close()
-    _opened.file = lies_there
+    _opened.file = present_file
 
 
 def _database_file() -> tuple[int, int] | None:
-    """Return which file the accounts are in: its device and number; None where there is none."""
+    """Return the identity of the accounts' file: its device and number; None where there is none."""
     try:
-        found = Path(connection.settings_dict["NAME"]).stat()
+        status = Path(connection.settings_dict["NAME"]).stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 class CompressMiddleware(GZipMiddleware):
-    """Sends whole answers packed, save what no cache may keep: what shows a link or a token once is marked so.
+    """Compresses whole answers except those that no cache may store: pages that show a link or a token once.
 
-    The length of a packed page that holds a secret beside what a visitor sends tells the secret's letters (BREACH).
+    The length of a compressed page with a secret and a visitor's input reveals the secret (BREACH).
     """
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
@@ -108,25 +108,25 @@ class CompressMiddleware(GZipMiddleware):
 
 
 class StaticMiddleware(WhiteNoiseMiddleware):
-    """Serves files of ours: their addresses change with their bytes, so a browser need not ask for one again."""
+    """Serves static files: their addresses change with their bytes, so a browser need not ask for one again."""
 
     def add_cache_headers(self, headers: Headers, path: str, url: str) -> None:
-        """Write how long a file may be kept, and a tag that is the same whether it is sent packed or not."""
+        """Write how long a file may be cached, and a tag that is equal for compressed and plain answers."""
         headers["Cache-Control"] = "public, max-age=31536000, immutable"
         headers["ETag"] = f'W/"{url}"'
 
 
 class PolicyMiddleware(CSPMiddleware):
-    """django-csp for answers without a policy of their own: it makes the one of pages twice, wanted or not."""
+    """django-csp for answers without their own policy: it builds the pages' policy twice, wanted or not."""
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         return response if HEADER in response else super().process_response(request, response)
 
 
 class PrivateMiddleware:
-    """Has no cache keep, or give to somebody else, what may show a person's name or a token of their forms.
+    """Keeps shared caches from storing pages that may show a person's name or a form token.
 
-    Every answer but a file of ours depends on who asks; one that says itself how it may be kept keeps its word.
+    Every answer but a static file depends on the viewer; an answer with its own Cache-Control keeps it.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
@@ -142,13 +142,13 @@ class PrivateMiddleware:
 
 
 class OperationCorsMiddleware(CorsMiddleware):
-    """django-cors-headers for operations alone: the address of the leaderboard is a page's too, which no script reads.
+    """django-cors-headers for API operations alone: the leaderboard's address is also a page, which no script may read.
 
-    What a browser asks beforehand does not say in what form the answer is wanted.
+    A browser's preflight request does not say which form of the answer it wants.
     """
 
     def is_enabled(self, request: HttpRequest) -> bool:
-        """Return whether another site's script may be given this answer, if its origin is configured."""
+        """Return whether another site's script may read this answer, if its origin is configured."""
         if not super().is_enabled(request):
             return False
         if request.path_info != LEADERBOARD or request.method == "OPTIONS":
@@ -157,7 +157,10 @@ class OperationCorsMiddleware(CorsMiddleware):
 
 
 class DriveMiddleware:
-    """Answers 503 in words while the drive is gone, where SQLite would make an empty database, or takes no bytes."""
+    """Answers 503 in words while the drive is gone or cannot be written.
+
+    On a missing drive SQLite would create an empty database.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -171,8 +174,8 @@ class DriveMiddleware:
         return _unavailable(GONE)
 
     def process_exception(self, request: Request, problem: Exception) -> HttpResponseBase | None:
-        """The 503 for what the accounts' file could not take: its transaction is undone."""
-        if isinstance(problem, sqlite3.DatabaseError):  # not Django's, so it is of the queue's file
+        """Return the 503 for a failed write of the accounts' file: its transaction is rolled back."""
+        if isinstance(problem, sqlite3.DatabaseError):  # not Django's exception, so it is about the queue's file
             log.error("the queue cannot be used: %s", problem)
             return _unavailable(QUEUELESS)
         if not isinstance(problem, OperationalError):
@@ -183,7 +186,7 @@ class DriveMiddleware:
 
 
 class KeptSessionMiddleware(SessionMiddleware):
-    """Answers 503 in words where a session could not be written after the view, whose own work may be done by then."""
+    """Answers 503 in words where a session could not be written after the view, whose own work may already be done."""
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         try:
@@ -201,9 +204,9 @@ def _unavailable(sentences: str) -> HttpResponse:
 
 
 class SecureCookiesMiddleware:
-    """Marks every cookie Secure where the request came over TLS: to this process or, by its word, to the trusted proxy.
+    """Marks every cookie Secure where the request came over TLS, directly or through the trusted proxy.
 
-    SECURE_COOKIES marks them whatever this process was told.
+    SECURE_COOKIES marks them in any case.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
@@ -211,14 +214,14 @@ class SecureCookiesMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         response = self.get_response(request)
-        if request.is_secure():  # the server takes X-Forwarded-Proto from nobody but TRUSTED_PROXY
+        if request.is_secure():  # the server accepts X-Forwarded-Proto only from TRUSTED_PROXY
             for cookie in response.cookies.values():
                 cookie["secure"] = True
         return response
 
 
 class NotAllowedMiddleware:
-    """Says 405 of an operation as every other problem is said; a page's has no words, since no page leads there."""
+    """Answers 405 for an operation as problem details; for a page it has no words, since no page leads there."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -231,27 +234,30 @@ class NotAllowedMiddleware:
         return problem_response(ApiProblem(405, f"This address takes {allowed}.", {"Allow": allowed}))
 
 
-class _Held:
-    """A streamed body that holds what it reads from until the server closes the response, sent, cut or never begun."""
+class _PinnedBody:
+    """A streamed body that keeps its snapshot open until the server closes the response, sent or not."""
 
-    def __init__(self, body: Iterable[bytes], held: ExitStack) -> None:
+    def __init__(self, body: Iterable[bytes], exit_stack: ExitStack) -> None:
         self._body = body
-        self.close = held.close  # Django calls it; unlike a generator's, it also runs where nothing was ever read
+        self.close = exit_stack.close  # Django calls it; unlike a generator's, it also runs where nothing was read
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(self._body)
 
 
 def _is_program(request: HttpRequest) -> bool:
-    """Return whether a token came, so that no page is opened.
+    """Return whether the request has a bearer token, so that no page is opened.
 
-    A browser sends the password of a proxy in the same header.
+    A browser sends a proxy's password in that header too.
     """
     return request.headers.get("Authorization", "").lower().startswith("bearer ")
 
 
 def leave_damaged(request: HttpRequest, problem: Exception) -> bool:
-    """Return whether the snapshot of this request turned out damaged; then another one serves from the next on."""
+    """Return whether the request's snapshot turned out to be damaged.
+
+    Another one then serves from the next request on.
+    """
     snapshot = getattr(request, "snapshot", None)
     if snapshot is None or not is_damage(problem):
         return False
@@ -271,17 +277,17 @@ class SnapshotMiddleware:
             request.snapshot = None
             return self.get_response(request)
         reader = snapshot_reader()
-        with ExitStack() as held:
-            request.snapshot = held.enter_context(reader.pin())
+        with ExitStack() as exit_stack:
+            request.snapshot = exit_stack.enter_context(reader.pin())
             if request.snapshot is None and request.path_info != HEALTH and reader.is_unreadable:
                 return _unavailable(UNREADABLE)
             if not _is_program(request):
                 told_of(request.snapshot)
             response = self.get_response(request)
             if isinstance(response, StreamingHttpResponse):
-                response.streaming_content = _Held(response.streaming_content, held.pop_all())
+                response.streaming_content = _PinnedBody(response.streaming_content, exit_stack.pop_all())
             return response
 
     def process_exception(self, request: Request, problem: Exception) -> HttpResponseBase | None:
-        """The 503 for a snapshot that turned out to be damaged: the next request is answered from one before it."""
+        """Return the 503 for a damaged snapshot: the next request is answered from an earlier one."""
         return _unavailable(UNREADABLE) if leave_damaged(request, problem) else None

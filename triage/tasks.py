@@ -1,4 +1,4 @@
-"""The Huey tasks of the pages' side: decisions come to the worker, changes go to the webhook, ended sessions go."""
+"""The web's Huey tasks: deliver decisions and webhook messages, delete expired sessions."""
 
 import logging
 import sqlite3
@@ -20,15 +20,15 @@ from triage.services.webhooks import forget, note_changes, send_due
 log = logging.getLogger(__name__)
 EVERY_SECONDS = 60.0  # the sweep comes that often anyway
 NEWEST_TABLE = "triage_webhookdelivery"
-ON_THE_QUEUE = 1_000  # where no worker runs nobody takes anything off it
+ON_THE_QUEUE = 1_000  # without a worker nothing is taken off the queue
 
 
 @huey.task()
 @huey.lock_task("deliver_outbox")
 def deliver_outbox() -> None:
-    """Deliver what is due, and come again when the next message is."""
+    """Deliver what is due, and run again when the next message is due."""
     if not _has_tables():
-        return  # no web process made its tables here yet, so nobody decided anything
+        return  # no web process has created its tables yet, so there are no decisions
     runtime = current()
     try:
         if deliver(runtime, timezone.now()):
@@ -44,9 +44,9 @@ def deliver_outbox() -> None:
 @huey.task()
 @huey.lock_task("tell_webhook")
 def tell_webhook() -> None:
-    """Write down what changed since the webhook's receiver was told, and send what is due; nothing without one.
+    """Write down changes since the webhook's last messages, and send what is due; do nothing without a webhook.
 
-    It is a hop of its own, which no other waits for: it lasts half a minute and one try at most.
+    It has its own hop, for which nothing else waits: it takes half a minute and one try at most.
     """
     if not _has_tables():
         return
@@ -63,7 +63,7 @@ def tell_webhook() -> None:
 
 @huey.periodic_task(crontab(minute="51"))
 def drop_what_ended() -> None:
-    """Once an hour remove the sessions that have ended and the snoozes that hide nothing any more."""
+    """Delete expired sessions and snoozes once an hour."""
     from django.contrib.sessions.backends.db import SessionStore
 
     if not _has_tables():
@@ -78,13 +78,16 @@ def drop_what_ended() -> None:
 
 
 def _has_tables() -> bool:
-    """Return whether the newest table that these tasks read is there: the web process makes them when it starts."""
+    """Return whether the newest table that these tasks read exists.
+
+    The web process creates the tables when it starts.
+    """
     is_there = Path(settings.DATABASES["default"]["NAME"]).exists()
     return is_there and NEWEST_TABLE in connection.introspection.table_names()
 
 
 def wake() -> None:
-    """Have the worker look into the outbox; where the queue cannot be written its sweep finds it within a minute."""
+    """Ask the worker to check the outbox; where the queue cannot be written its sweep finds it within a minute."""
     try:
         if huey.pending_count() < ON_THE_QUEUE:
             deliver_outbox()

@@ -1,1 +1,1 @@
-"""Reason codes in; sentences out."""
+"""Turn reason codes into sentences."""

@@ -1,6 +1,6 @@
 """The decisive clause of a judgement: the cause of its place in the queue, in at most LONGEST characters. Pure.
 
-The clause names no person, and no threshold unless it is for maintainers: readers of the feed are told it too.
+The clause names no person, and only maintainers see a threshold in it, because readers of the feed get the clause too.
 """
 
 import re
@@ -24,9 +24,9 @@ from scoring.types import Evidence, Lane, Param, ShownFinding, Verdict
 
 Params = Mapping[str, Param]
 
-LONGEST = 42  # characters: what a row of the queue shows whole
+LONGEST = 42  # characters that a row of the queue shows uncut
 LONGEST_REASON = 140  # of the whole sentence
-MANY_FILES = 10  # from which their number says more than the lines
+MANY_FILES = 10  # number of files from which it is named instead of the lines
 TOUCHED: Mapping[str, str] = {
     "ci": "CI",
     "release": "releases",
@@ -50,8 +50,8 @@ class ChangeOutline:
     lines: int = 0
     tests_fail: bool = False
     several_open: bool = False  # its author has other pull requests open in this repository
-    shadow: bool = False  # the fast lane of its repository only watches
-    claimed: bool = False  # its author says that it is merged, and nothing confirms it
+    shadow: bool = False  # its repository is in shadow mode
+    claimed: bool = False  # its author claims a merge that nothing confirms
 
 
 NOTHING_KNOWN = ChangeOutline()
@@ -59,23 +59,23 @@ CLAIMED = "Author calls it merged, nobody confirms it"
 
 
 def decided(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHING_KNOWN, exact: bool = False) -> str:
-    """Return what decided the place of a judgement, in at most LONGEST characters and without a full stop.
+    """Return the decisive clause of a judgement, in at most LONGEST characters and without a full stop.
 
-    `exact` names the chance from which the fast lane starts, for maintainers.
+    `exact` names the fast lane's threshold, for maintainers.
     """
-    if found := causes(verdict, change):
-        return found[0]
+    if clauses := causes(verdict, change):
+        return clauses[0]
     if change.claimed:
         return CLAIMED
     if not evidence.settled_here:
         touched = next((reason.params for reason in verdict.reasons if reason.code == "never_fast_path"), None)
-        besides = "tests fail" if change.tests_fail else _touched(touched) if touched else ""
-        return fit(_of_newcomer(evidence, change.several_open, besides))
-    return next(iter(_clauses(verdict, OF_LANE)), "") or fit(_of_known(verdict, evidence, change, exact))
+        addition = "tests fail" if change.tests_fail else _touched(touched) if touched else ""
+        return fit(_newcomer_clause(evidence, change.several_open, addition))
+    return next(iter(_clauses(verdict, OF_LANE)), "") or fit(_known_author_clause(verdict, evidence, change, exact))
 
 
-def _of_known(verdict: Verdict, evidence: Evidence, change: ChangeOutline, exact: bool) -> str:
-    """Say of an author with a record what keeps them out of the fast lane, or what brings them into it."""
+def _known_author_clause(verdict: Verdict, evidence: Evidence, change: ChangeOutline, exact: bool) -> str:
+    """Say what keeps an author with a record out of the fast lane, or what brings them into it."""
     reasons, is_fast = {reason.code: reason.params for reason in verdict.reasons}, verdict.lane is Lane.FAST_LANE
     if below := reasons.get("below_fast_lane"):
         start = f"Chance {percent(number_of(below['probability']))}, fast lane from {{}}"
@@ -83,19 +83,27 @@ def _of_known(verdict: Verdict, evidence: Evidence, change: ChangeOutline, exact
     if is_fast and (change.shadow or change.tests_fail):
         if change.tests_fail:
             return "Tests fail, else fast lane" if change.shadow else "Fast lane, but tests fail"
-        return fit(f"Would be fast lane: {_merged(evidence)}")
+        return fit(f"Would be fast lane: {_merged_words(evidence)}")
     is_shut = not reasons.keys().isdisjoint(SHUT_LANE)
     if not is_fast and not is_shut and (trust := _clauses(verdict, OF_TRUST)):
         return trust[0]
     if "fast_lane_shut" in reasons and not change.tests_fail:
-        return fit(f"No fast lane yet, {_merged(evidence).removesuffix(' here')}")
-    besides = "tests fail" if change.tests_fail else "fast lane shut" if is_shut else _found(change) if is_fast else ""
-    whole = ", ".join(filter(None, (record_words(evidence), besides)))
-    return whole if len(whole) <= LONGEST else f"{_merged(evidence)}, {besides}"
+        return fit(f"No fast lane yet, {_merged_words(evidence).removesuffix(' here')}")
+    addition = (
+        "tests fail"
+        if change.tests_fail
+        else "fast lane shut"
+        if is_shut
+        else _findings_count(change)
+        if is_fast
+        else ""
+    )
+    whole = ", ".join(filter(None, (record_words(evidence), addition)))
+    return whole if len(whole) <= LONGEST else f"{_merged_words(evidence)}, {addition}"
 
 
-def _found(change: ChangeOutline) -> str:
-    """Say what the scanners found in a change that may be fast; "" where no patch is known."""
+def _findings_count(change: ChangeOutline) -> str:
+    """Count the scanners' findings in a possible fast-lane change; "" where no patch is known."""
     if change.findings:
         is_low = all(finding.severity == "low" for finding in change.findings)
         return things(len(change.findings), "low finding" if is_low else "finding")
@@ -103,10 +111,10 @@ def _found(change: ChangeOutline) -> str:
 
 
 def causes(verdict: Verdict, change: ChangeOutline = NOTHING_KNOWN) -> list[str]:
-    """Return a clause for each reason that is about what was sent or done, the strongest first."""
+    """Return a clause for each reason about what was sent or done, strongest first."""
     reasons = {reason.code: reason.params for reason in reversed(verdict.reasons)}
-    found = (_of_change(code, reasons, change) for code in OF_CHANGE if code in reasons)
-    return [fit(words) for words in dict.fromkeys(found) if words]
+    clauses = (_change_clause(code, reasons, change) for code in OF_CHANGE if code in reasons)
+    return [fit(words) for words in dict.fromkeys(clauses) if words]
 
 
 def basis(verdict: Verdict) -> list[str]:
@@ -125,7 +133,7 @@ def _clauses(verdict: Verdict, codes: Sequence[str]) -> list[str]:
 
 
 def joined(clauses: Iterable[str]) -> str:
-    """Return the clauses as one sentence without a full stop; what does not fit into LONGEST_REASON is left out."""
+    """Join the clauses into one sentence without a full stop; omit clauses that would exceed LONGEST_REASON."""
     line = ""
     for words in filter(None, clauses):
         longer = f"{line}; {words if words[1:2].isupper() else words[:1].lower() + words[1:]}" if line else words
@@ -135,25 +143,25 @@ def joined(clauses: Iterable[str]) -> str:
 
 
 def record_words(evidence: Evidence) -> str:
-    """Return the record in one repository in a clause: merged ones, and how many of them needed a fix."""
+    """Describe the record in one repository in a clause: merged pull requests, and how many needed a fix."""
     merged, settled = evidence.merged_here, evidence.settled_here
     cases = evidence.clean + evidence.not_clean
     if not settled:
         return f"{evidence.clean} of {cases} went well elsewhere" if cases else "No settled pull request yet"
     fixed = merged - evidence.clean if cases == settled else 0
-    return _merged(evidence) + (f", {fixed} needed a fix" if fixed > 0 else "")
+    return _merged_words(evidence) + (f", {fixed} needed a fix" if fixed > 0 else "")
 
 
-def _merged(evidence: Evidence) -> str:
+def _merged_words(evidence: Evidence) -> str:
     return f"{evidence.merged_here:,} of {evidence.settled_here:,} merged here"
 
 
 def place_words(place: str, longest: int) -> str:
-    """Return a place in at most `longest` characters: its folders go first, then the middle of the file's name.
+    """Shorten a place to `longest` characters: first drop its folders, then cut the middle of the file's name.
 
     The line number stays; "" where no name fits beside it.
     """
-    line = found[0] if (found := _LINE.search(place)) else ""
+    line = match[0] if (match := _LINE.search(place)) else ""
     path = place.removesuffix(line)
     if len(place) <= longest:
         return place
@@ -165,7 +173,7 @@ def place_words(place: str, longest: int) -> str:
 
 
 def fit(words: str) -> str:
-    """Cut a clause that is too long in its middle, so that both ends stay."""
+    """Cut the middle of a clause that is too long, so that both ends stay."""
     if len(words) <= LONGEST:
         return words
     end = (LONGEST - 1) // 2
@@ -173,27 +181,27 @@ def fit(words: str) -> str:
 
 
 def found_words(name: str, place: str, places: int = 1) -> str:
-    """Return "Prompt injection in resolve_form.py:14"; of several places their number, and the file where it fits."""
+    """Return "Prompt injection in resolve_form.py:14"; for several places their number, and the file where it fits."""
     end = f", {places:,} places" if places > 1 else ""
     short = place_words(place, LONGEST - len(f"{name} in {end}")) if place else ""
     return f"{name} in {short}{end}" if short and not ("…" in short and end) else name + end
 
 
-def _of_change(code: str, reasons: Mapping[str, Params], change: ChangeOutline) -> str:
-    """Name the strongest finding where the reason is one of content, the size where that is all there is."""
+def _change_clause(code: str, reasons: Mapping[str, Params], change: ChangeOutline) -> str:
+    """Name the strongest finding where the reason is about content, or the size where nothing else is wrong."""
     if code not in OF_CONTENT:
         return CLAUSES[code](reasons[code])
-    if finding := next((one for one in change.findings if one.severity != "low"), None):
+    if finding := next((other for other in change.findings if other.severity != "low"), None):
         name = finding_name(finding.scanner, finding.rule, finding.type)
-        same = [one for one in change.findings if finding_name(one.scanner, one.rule, one.type) == name]
-        if len(same) == 1:
+        same_name = [other for other in change.findings if finding_name(other.scanner, other.rule, other.type) == name]
+        if len(same_name) == 1:
             return found_words(name, _place(finding.file, finding.line))
-        in_one_file = all(one.file == finding.file for one in same)
-        return found_words(name, _place(finding.file, None) if in_one_file else "", len(same))
+        in_one_file = all(other.file == finding.file for other in same_name)
+        return found_words(name, _place(finding.file, None) if in_one_file else "", len(same_name))
     if code == "review_recommended" and change.lines > LARGE:
         return f"Large: {change.files:,} files" if change.files >= MANY_FILES else f"Large: {change.lines:,} lines"
     if code == "review_recommended" and "content_risk_above" not in reasons:
-        return ""  # it is asked for because something was not read, which other reasons say
+        return ""  # some part was not read, which other reasons say
     if code == "content_risk_above" and change.findings:
         return _of_low_findings(change.findings)
     return CLAUSES[code](reasons[code])
@@ -214,19 +222,19 @@ def _place(file: str | None, line: int | None) -> str:
     return "" if file is None else visible(file) + ("" if line is None else f":{line}")
 
 
-def _of_newcomer(evidence: Evidence, several_open: bool, besides: str) -> str:
-    """Say that nothing of the author is settled here yet, and what else there is to say."""
+def _newcomer_clause(evidence: Evidence, several_open: bool, addition: str) -> str:
+    """Say that nothing of the author is settled here yet, and add another fact where there is one."""
     cases = evidence.clean + evidence.not_clean
-    if not besides and cases and not evidence.waiting:
+    if not addition and cases and not evidence.waiting:
         return f"New here; {evidence.clean} of {cases} went well elsewhere"
-    # No number: each further one would change the words of all rows of its author.
+    # No number, because a further pull request would change the words of all the author's rows.
     new = "New here" if several_open else "First change here"
     first = f"{evidence.waiting} merged here, too new to count" if evidence.waiting else new
-    besides = besides or ("" if evidence.waiting else "no record yet")
-    return f"{first}, {besides}" if besides else first
+    addition = addition or ("" if evidence.waiting else "no record yet")
+    return f"{first}, {addition}" if addition else first
 
 
-def _ratio(params: Params) -> str:
+def _merged_ratio(params: Params) -> str:
     return f"{count_of(params['merged_here'])} of {count_of(params['settled_here'])}"
 
 
@@ -240,7 +248,7 @@ def _touched(params: Params) -> str:
     return f"touches {TOUCHED.get(str(params['kind']), 'guarded files')}"
 
 
-# Reasons that are about what was sent or done; they decide before anything that is known of the author.
+# Reasons about what was sent or done; they decide before anything known about the author.
 CHANGE_CLAUSES: Mapping[str, Callable[[Params], str]] = {
     "high_flag": _flagged,
     "denounced_by_seed": lambda params: "Someone you trust warns about them",
@@ -261,7 +269,7 @@ CHANGE_CLAUSES: Mapping[str, Callable[[Params], str]] = {
         "The author's account changed lately" if params["who"] == "author" else "A voucher's account changed lately"
     ),
 }
-# Reasons that keep a change out of the fast lane; of a known author with passing tests they decide.
+# Reasons that keep a change out of the fast lane; they decide for a known author with passing tests.
 LANE_CLAUSES: Mapping[str, Callable[[Params], str]] = {
     "never_fast_path": lambda params: f"T{_touched(params)[1:]}: always reviewed",
     "lane_closed": lambda params: "A maintainer closed the fast lane for it",
@@ -275,7 +283,7 @@ LANE_CLAUSES: Mapping[str, Callable[[Params], str]] = {
         else f"{count_of(params['count']):,} trusted people warn about them"
     ),
 }
-# The rest holds back every change alike or says what is known; the record decides before it.
+# Other reasons apply to every change or state known facts; the record decides before them.
 OTHER_CLAUSES: Mapping[str, Callable[[Params], str]] = {
     "not_enough_evidence": lambda params: "No score yet",
     "content_not_reviewed": lambda params: "Content not reviewed yet",
@@ -299,7 +307,7 @@ OTHER_CLAUSES: Mapping[str, Callable[[Params], str]] = {
     "is_seed": lambda params: "Trusted as a seed here",
     "trust_path": lambda params: "Vouched for",
     "trust_reaches": lambda params: "Trust reaches them",
-    "track_record": lambda params: f"{_ratio(params)} merged here",
+    "track_record": lambda params: f"{_merged_ratio(params)} merged here",
 }
 CLAUSES: Mapping[str, Callable[[Params], str]] = {**CHANGE_CLAUSES, **LANE_CLAUSES, **OTHER_CLAUSES}
 OF_TRUST = ("no_trust_path", "trust_too_low", "one_account_path")

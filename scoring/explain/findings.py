@@ -1,6 +1,6 @@
-"""Names of findings for people, one table from scanner and rule to name. Pure.
+"""Names of findings for people, in one table from scanner and rule to name. Pure.
 
-A page never shows a scanner's code as a name: "addressed" reads like "dealt with" there.
+Pages never show a scanner's code as a name, because "addressed" would read like "dealt with".
 """
 
 import re
@@ -353,9 +353,9 @@ LANGUAGE = re.compile(
 
 @cache
 def finding_name(scanner: str, rule: str, kind: str) -> str:
-    """Return the name of a finding; that of its `kind` of flag where the table has neither rule nor scanner."""
-    if found := RULES.get((scanner, rule)) or SCANNERS.get(scanner):
-        return found
+    """Return the name of a finding; the name of its `kind` of flag where the table has neither rule nor scanner."""
+    if name_in_table := RULES.get((scanner, rule)) or SCANNERS.get(scanner):
+        return name_in_table
     fallback = FLAG_NAMES.get(kind, FLAG_NAMES["other"])
     if scanner not in ("dangerous", "bandit"):
         return fallback
@@ -364,5 +364,5 @@ def finding_name(scanner: str, rule: str, kind: str) -> str:
 
 
 def scanner_words(scanner: str) -> str:
-    """Return what a scanner looks for, in words; anything else that finds something is a model."""
+    """Return what a scanner looks for, in words; any other source is a model."""
     return SCANNERS.get(scanner) or COUNTED.get(scanner) or "A model's flags"

@@ -1,6 +1,6 @@
-"""Explains the reasons that are about a change: conditions that hold it back, and what its review means. Pure.
+"""Explain the reasons about a change: conditions that hold it back, and the meaning of its review. Pure.
 
-A condition says what is asked for and never what a person might be up to: an account that moved has moved.
+A condition says what is required and never suspects a person: an account that moved has moved.
 """
 
 from collections.abc import Callable, Mapping
@@ -43,7 +43,7 @@ ATTESTATION_WORDS: Mapping[str, str] = {
     "attestation_revoked": "it was revoked",
     "attestation_unverifiable": "it could not be verified",
 }
-# What would have to come for the condition to be met; None: nothing would, a person looks at such a change.
+# What would meet the condition; None: nothing would, because a person always looks at such a change.
 WOULD_LIFT: Mapping[str, str | None] = {
     "objection_open": "an answer to the objection",
     "approved_before": "an approval of its latest round",
@@ -156,7 +156,7 @@ CONDITION_SENTENCES: Mapping[str, Callable[[Params], str]] = {
 }
 
 
-# What a flag says, by its type, behind "A reviewer's flag says:".
+# The words of a flag by its type, as in "The review found …".
 FLAG_WORDS: Mapping[str, str] = {
     "subtle_bug": "a possible bug",
     "slop": "filler in place of work",
@@ -168,7 +168,7 @@ FLAG_WORDS: Mapping[str, str] = {
     "oversized": "a change too large to read at once",
     "other": "something for a person to check",
 }
-# The same as the name of a finding.
+# The name of a finding of that type.
 FLAG_NAMES: Mapping[str, str] = {
     "subtle_bug": "Possible bug",
     "slop": "Filler in place of work",
@@ -207,11 +207,11 @@ MISSING_WORDS: Mapping[str, str] = {
     "base_elsewhere": "the base commit of the change was not found on the target branch",
     "on_trial": "a new model or prompt is still being tried beside the old one",
 }
-NO_RULES = "no_rules:"  # before the languages that no rule reads, separated by commas
+NO_RULES = "no_rules:"  # prefix of the languages without rules, separated by commas
 
 
 def missing_words(code: str | None) -> str | None:
-    """Return why there is no content verdict, in words; None for a code that is not known here."""
+    """Return why there is no content verdict, in words; None for an unknown code."""
     if code and code.startswith(NO_RULES):
         return f"no scanner has rules for {code.removeprefix(NO_RULES)}"
     return MISSING_WORDS.get(code or "")

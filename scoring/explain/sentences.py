@@ -1,12 +1,12 @@
-"""Puts judgements into plain words: a sentence for each reason, one line for a row, changes of lane. Pure.
+"""Put judgements into plain words: a sentence for each reason, one line for a row, changes of lane. Pure.
 
-Names come from the network. They are put in as values, never read as templates, and lose characters that cannot be
-seen or that turn the writing direction. Whoever shows a sentence still escapes it. Unknown is not bad: where there is
-no path and no history the words say what is missing and nothing about the person.
+Names come from the network. They are inserted as values, never read as templates, and lose invisible characters and
+those that change the writing direction. The caller must still escape a sentence. Unknown is not bad: without a path and
+a history the words say what is missing and nothing about the person.
 
-It also explains why the fast lane is shut, and what it rests on while it is open.
+It also explains why the fast lane is shut, and its basis while it is open.
 
-For whoever is no maintainer reasons name no threshold: who knew the exact mark would aim at it.
+For people who are not maintainers no reason names a threshold, since somebody who knows the exact mark could aim at it.
 """
 
 from collections.abc import Callable, Mapping
@@ -91,11 +91,11 @@ def _say_estimated(params: Params) -> str:
 
 def _say_estimate_closed(params: Params) -> str:
     if params["by"] == "audit":
-        told = f"{_counted(params)} audited pull requests were bad"
+        cause = f"{_counted(params)} audited pull requests were bad"
     else:
-        told = f"{_counted(params)} pull requests that it let through turned out bad"
+        cause = f"{_counted(params)} pull requests that it let through turned out bad"
     return (
-        f"The estimated fast lane shut itself in this repository: {told}. Its limit was {_share(params['budget'])}. "
+        f"The estimated fast lane shut itself in this repository: {cause}. Its limit was {_share(params['budget'])}. "
         "A person can open it again."
     )
 
@@ -124,7 +124,7 @@ CERTIFICATE_SENTENCES: Mapping[str, Callable[[Params], str]] = {
 }
 
 
-TOO_WEAK = {"no_trust_path", "trust_too_low", "one_account_path"}  # codes that a seed's vouch would lift
+TOO_WEAK = {"no_trust_path", "trust_too_low", "one_account_path"}  # reason codes that a seed's vouch would lift
 
 FACTOR_LABELS: Mapping[str, str] = {
     "clean": "Merged and stayed clean",
@@ -138,32 +138,33 @@ FACTOR_LABELS: Mapping[str, str] = {
 
 
 def sentence(reason: Reason) -> str:
-    """The reason as one whole sentence; a code that this version does not know is named as such."""
+    """Return the reason as one whole sentence; an unknown code is named as such."""
     write = SENTENCES.get(reason.code)
     return write(reason.params) if write else f"Reason “{visible_name(reason.code)}”; this version has no words for it."
 
 
 def told_reasons(verdict: Verdict) -> tuple[Reason, ...]:
-    """The reasons as they are told: one that names P(clean) names its interval too, which a gate does not weigh."""
+    """Return the reasons for display: one with P(clean) also gets its interval, which the gate does not weigh."""
     interval = {"low": verdict.estimate.low, "high": verdict.estimate.high}
     return tuple(
-        Reason(one.code, {**interval, **one.params}) if "probability" in one.params else one for one in verdict.reasons
+        Reason(reason.code, {**interval, **reason.params}) if "probability" in reason.params else reason
+        for reason in verdict.reasons
     )
 
 
 def explain(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHING_KNOWN) -> str:
-    """One line for a row: what decided, then the record and the trust path; without a full stop."""
-    first = decided(verdict, evidence, change)
-    known = [_record_clause(evidence, first), _trust_clause(verdict, evidence)]
-    return joined([first, *causes(verdict, change), *basis(verdict), *known, *told_last(verdict)])
+    """Return one line for a row: the decisive clause, then the record and the trust path; without a full stop."""
+    decisive = decided(verdict, evidence, change)
+    facts = [_record_clause(evidence, decisive), _trust_clause(verdict, evidence)]
+    return joined([decisive, *causes(verdict, change), *basis(verdict), *facts, *told_last(verdict)])
 
 
 def would_change(verdict: Verdict, evidence: Evidence, thresholds: Thresholds, inputs: Inputs | None = None) -> str:
     """Return what would move this to another lane, in one to three sentences.
 
-    Nothing here is a promise about the content.
+    It promises nothing about the content.
 
-    With the `inputs` of the decision also how much it would take, where P(clean) is what holds it back.
+    With the `inputs` of the decision it also says how much is needed, where P(clean) is too low.
     """
     if evidence.denounced_by_seed:
         return "Only the seed who warned about this contributor can lift this, by withdrawing the warning."
@@ -193,18 +194,18 @@ def would_change(verdict: Verdict, evidence: Evidence, thresholds: Thresholds, i
 
 
 def _how_much(inputs: Inputs | None, verdict: Verdict, target: float) -> str:
-    said = ways(inputs, verdict.estimate.probability, target) if inputs else ""
-    return f" {said}" if said else ""
+    steps = ways(inputs, verdict.estimate.probability, target) if inputs else ""
+    return f" {steps}" if steps else ""
 
 
 def lane_notice(thresholds: Thresholds) -> str:
-    """The sentence that every page shows while the fast lane is shut or its threshold not certified; else empty."""
+    """Return the sentence on every page while the fast lane is shut or its threshold not certified; else empty."""
     reason = lane_reason(thresholds)
     return sentence(reason) if reason else ""
 
 
 def lane_reason(thresholds: Thresholds) -> Reason | None:
-    """Return why the fast lane is shut, or what it rests on instead of a certificate; None where one holds."""
+    """Return why the fast lane is shut, or its basis without a certificate; None where a certificate holds."""
     if thresholds.t_high is None:
         return shut_reason(thresholds)
     if thresholds.estimated is not None:
@@ -213,14 +214,14 @@ def lane_reason(thresholds: Thresholds) -> Reason | None:
 
 
 def factor_label(name: str) -> str:
-    """A factor's name in plain words, with its unit where it is a column of a model."""
+    """Return a factor's name in plain words, with its unit where it is a column of a model."""
     return FACTOR_LABELS.get(name) or _catalogued().get(name) or name.replace("_", " ").capitalize()
 
 
 @cache
 def _catalogued() -> Mapping[str, str]:
-    """The words of every column that a model may weigh; numpy is imported only where one does."""
-    return {one.name: f"{_capital(one.words)} ({one.unit})" for one in (*FEATURES, *RECORD)}
+    """Return the words of every column that a model may weigh; numpy is imported only where a model is used."""
+    return {column.name: f"{_capital(column.words)} ({column.unit})" for column in (*FEATURES, *RECORD)}
 
 
 def _settled(count: int) -> str:
@@ -232,7 +233,7 @@ def _need(count: int) -> str:
 
 
 def _trust_clause(verdict: Verdict, evidence: Evidence) -> str:
-    """The trust path in words, as the verdict names it; a seed's denounce stands in its place."""
+    """Return the trust path of the verdict in words; "" where a seed denounces, which the decisive clause says."""
     if evidence.denounced_by_seed:
         return ""  # the decisive clause says so
     if evidence.is_seed:
@@ -254,19 +255,19 @@ def _path_words(params: Params) -> str:
     return f"{hops} steps from the seed {seed}, through {voucher}"
 
 
-def _record_clause(evidence: Evidence, told: str) -> str:
-    """The record here and overall, without what the decisive clause has `told`; "" where nothing is left to say."""
+def _record_clause(evidence: Evidence, decisive: str) -> str:
+    """Return the record here and overall, without what the decisive clause says; "" where nothing is left to say."""
     cases, here = evidence.clean + evidence.not_clean, record_words(evidence)
     if not evidence.settled_here:
-        return here if cases and here not in told else ""
+        return here if cases and here not in decisive else ""
     overall = f"{evidence.clean} of {cases} clean overall" if cases != evidence.settled_here else ""
     merged, _, fixed = here.partition(", ")
-    rest = here if merged.removesuffix(" here") not in told else "" if here in told else fixed
+    rest = here if merged.removesuffix(" here") not in decisive else "" if here in decisive else fixed
     return ", ".join(filter(None, (rest, overall)))
 
 
 def _say_record(params: Params) -> str:
-    """Every settled pull request by what became of it; one that was not merged is not called unclean."""
+    """Count every settled pull request by outcome; one that was not merged is not called unclean."""
     merged, settled = count_of(params["merged_here"]), count_of(params["settled_here"])
     clean, cases, waiting = count_of(params["clean"]), count_of(params["cases"]), count_of(params["waiting"])
     parts = [f"{merged} merged" if settled else "no settled pull request"]
@@ -280,7 +281,7 @@ def _say_record(params: Params) -> str:
 
 
 def _first_steps(verdict: Verdict, evidence: Evidence) -> str:
-    """Return what would give somebody without a path or a history one of them."""
+    """Return what would give somebody a first path or a first score."""
     steps = []
     if evidence.structural_trust <= 0:
         steps.append("A vouch by a seed gives a trust path.")
@@ -290,10 +291,7 @@ def _first_steps(verdict: Verdict, evidence: Evidence) -> str:
 
 
 def _towards_fast_lane(verdict: Verdict, t_high: float, how_much: str) -> str:
-    """Return what separates the normal queue from the fast lane.
-
-    A seed's own vouch is all the trust that it asks for.
-    """
+    """Return what separates the normal queue from the fast lane; a seed's own vouch is enough trust."""
     codes, probability = list(dict.fromkeys(reason.code for reason in verdict.reasons)), verdict.estimate.probability
     if "never_fast_path" in codes:
         return "Such files always need a person."
@@ -322,10 +320,10 @@ def _say_shut(params: Params) -> str:
 
 def _say_low(params: Params) -> str:
     low = number_of(params["t_low"])
-    budget = params.get("budget")  # None where no certificate stands behind the threshold
+    budget = params.get("budget")  # None where the threshold has no certificate
     few = "" if budget is None else f", where at most {budget_percent(number_of(budget))} of all clean work is"
-    told = f"{percent(number_of(params['probability']))}{_within(params)}"
-    return f"Stays clean: {told}, below {percent_in_full(low)}{few}."
+    chance = f"{percent(number_of(params['probability']))}{_within(params)}"
+    return f"Stays clean: {chance}, below {percent_in_full(low)}{few}."
 
 
 def _say_below(params: Params) -> str:
@@ -337,7 +335,7 @@ def _say_below(params: Params) -> str:
 
 
 def _within(params: Params) -> str:
-    """The interval in brackets, where it is told."""
+    """Return the interval in brackets, where there is one."""
     return f" ({percent_interval(number_of(params['low']), number_of(params['high']))})" if "low" in params else ""
 
 
@@ -390,7 +388,7 @@ SENTENCES: Mapping[str, Callable[[Params], str]] = {
 }
 
 
-# Parameters that are a threshold or say exactly what is missing; the others are facts about the change or its author.
+# Parameters that are thresholds or state exactly what is missing; the others are facts about the change or its author.
 THRESHOLD_PARAMS = frozenset(
     {
         *("t_low", "t_high", "r_low", "r_high", "bad_low", "bad_high"),
@@ -423,7 +421,10 @@ SHUT, BY_HAND = PLAIN_SENTENCES["fast_lane_shut"], PLAIN_SENTENCES["threshold_no
 
 
 def plain_sentence(reason: Reason) -> str:
-    """The reason as one sentence that names no threshold; a code with one that has no words here stays general."""
+    """Return the reason as one sentence without a threshold.
+
+    A code with a threshold and without plain words stays general.
+    """
     if reason.code in PLAIN_SENTENCES:
         return PLAIN_SENTENCES[reason.code]
     return ANY_OTHER if reason.params.keys() & THRESHOLD_PARAMS else sentence(reason)
@@ -435,7 +436,7 @@ def _say_own_attestation(words: str) -> Callable[[Params], str]:
     )
 
 
-# What a sentence says to its author where the plain one speaks of them to somebody else.
+# Sentences to the author where the plain sentence speaks about them.
 OWN_SENTENCES: Mapping[str, Callable[[Params], str]] = {
     "denounced_by_seed": lambda params: "Somebody whom the maintainers trust warns about you.",
     "no_trust_path": lambda params: "Nobody whom the maintainers trust vouches for you yet.",
@@ -462,15 +463,15 @@ OWN_SENTENCES: Mapping[str, Callable[[Params], str]] = {
 
 
 def own_sentence(reason: Reason) -> str:
-    """The reason as one sentence to the author of the change; it names no threshold."""
+    """Return the reason as one sentence to the author of the change, without a threshold."""
     write = OWN_SENTENCES.get(reason.code)
     return write(reason.params) if write else plain_sentence(reason)
 
 
 def plain_notice(is_open: bool, notice: str) -> str:
-    """Return what every page says of a fast lane that is shut or not certified, without a figure.
+    """Return every page's notice of a fast lane that is shut or not certified, without a figure.
 
-    "" where nothing is said.
+    "" where there is none.
     """
     if not notice:
         return ""

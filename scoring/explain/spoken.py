@@ -1,7 +1,7 @@
-"""A decision as it is read aloud: at most three sentences of our own words and numbers. Pure.
+"""A decision to be read aloud: at most three sentences of our own words and numbers. Pure.
 
-Nothing that somebody else wrote is in it: no name, path, address or word of the change. A voice that reads it to a
-maintainer can neither be made to spell out a link nor to say what an author wants said.
+They contain nothing written by other people: no name, path, address or word of the change. So a voice that reads them
+to a maintainer cannot be made to spell out a link or to speak an author's words.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,25 +32,25 @@ NO_PROBABILITY = "There is no score yet."
 
 
 def briefing(verdict: Verdict, of: Subject = "change", shadow: bool = False) -> tuple[str, ...]:
-    """One to three sentences: the lane with its strongest reason, what is known, and what the probability means.
+    """Return one to three sentences: the lane with its reason, a known fact, and what P(clean) means.
 
-    `of`: a decision on a change, or what the next change of a person could have at best (`gate.decide_person`). In a
-    repository in `shadow` mode a lane is only what it would be. A sample of the audit tells only that it is one, since
-    whoever answers must not know what was judged.
+    `of`: a decision about a change, or the best decision possible for a person's next change (`gate.decide_person`). In
+    `shadow` mode the lane is hypothetical. For a pending audit the text says only that, since the person who answers
+    must not know the judgement.
     """
     if any(reason.code == "audit_drawn" for reason in verdict.reasons):
         return (SAMPLED,)
-    held = next((words for reason in verdict.reasons if (words := _spoken(reason, HELD))), "")
-    known = next((words for reason in verdict.reasons if (words := _spoken(reason, KNOWN))), "")
+    reason_words = next((words for reason in verdict.reasons if (words := _word_reason(reason, HELD))), "")
+    fact = next((words for reason in verdict.reasons if (words := _word_reason(reason, KNOWN))), "")
     lane = (
         SHADOW_WORDS if of == "change" and shadow and verdict.lane is Lane.FAST_LANE else LANE_WORDS[of][verdict.lane]
     )
-    first = f"{lane}{f', because {held}' if held else ''}."
-    return tuple(line for line in (first, known, calibrated(verdict.estimate)) if line)
+    lane_sentence = f"{lane}{f', because {reason_words}' if reason_words else ''}."
+    return tuple(line for line in (lane_sentence, fact, calibrated(verdict.estimate)) if line)
 
 
 def calibrated(estimate: Estimate) -> str:
-    """Return what P(clean) says, as a count of such contributions with its interval and the cases behind it."""
+    """Return the meaning of P(clean), as a count of such contributions with its interval and its cases."""
     if estimate.probability is None:
         return NO_PROBABILITY
     about, (low, high) = percents(estimate.probability), percent_ends(estimate.low, estimate.high)
@@ -59,7 +59,7 @@ def calibrated(estimate: Estimate) -> str:
     return f"{stays}, judged from {cases}."
 
 
-def _spoken(reason: Reason, words: Mapping[str, Callable[[Params], str]]) -> str:
+def _word_reason(reason: Reason, words: Mapping[str, Callable[[Params], str]]) -> str:
     say = words.get(reason.code)
     return say(reason.params) if say else ""
 
@@ -86,7 +86,7 @@ def _record(params: Params) -> str:
     return f"{things(waiting, 'merged pull request')} not counted yet." if waiting else ""
 
 
-# Why it is in no better lane, as a clause behind "because"; a code without words here is left to the page.
+# Why it is not in a better lane, as a clause after "because"; codes without words are shown only on the page.
 HELD: Mapping[str, Callable[[Params], str]] = {
     "objection_open": lambda params: (
         "a maintainer objects for its contributor"
@@ -135,7 +135,7 @@ HELD: Mapping[str, Callable[[Params], str]] = {
     "enrichment_unknown": lambda params: "look-ups about it are under way",
     "audit_not_drawn": lambda params: "the audit draw has not happened yet",
 }
-# What is known of its contributor, as a sentence; the first that the reasons hold is told.
+# A known fact about its contributor, as a sentence; the first one among the reasons is used.
 KNOWN: Mapping[str, Callable[[Params], str]] = {
     "is_seed": lambda params: "The contributor is trusted as a maintainer here.",
     "trust_path": _path,

@@ -1,6 +1,6 @@
-"""Says what would bring one change's chance to the next lane, in a sentence that was tried on the model. Pure.
+"""Say what would bring one change's chance to the next lane, in a sentence that was tested on the model. Pure.
 
-Maintainers read it with the threshold, the author of the change without.
+Maintainers get it with the threshold, the author of the change without.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,14 +13,12 @@ from scoring.models.registry import clean_needed
 from scoring.thresholds import Thresholds
 from scoring.types import Evidence, Lane, Needed, Verdict
 
-MOST_TOLD = 999  # contributions; who would need more is told none
+MOST_TOLD = 999  # contributions; nothing is said where more are needed
 VOUCH_HELPS = "A vouch by somebody whom the maintainers trust would help."
 
 
 def own_change(verdict: Verdict, evidence: Evidence, thresholds: Thresholds, inputs: Inputs | None = None) -> str:
-    """Say to its author what would move a change to a better lane; "" where they can do nothing, or what was found
-    decides.
-    """
+    """Tell its author what would move a change to a better lane; "" where they can do nothing, or findings decide."""
     codes, chance = {reason.code for reason in verdict.reasons}, verdict.estimate.probability
     if evidence.denounced_by_seed:
         return "Only the person who warned about you can lift this, by withdrawing the warning."
@@ -29,23 +27,25 @@ def own_change(verdict: Verdict, evidence: Evidence, thresholds: Thresholds, inp
     if "objection_open" in codes:
         return "An answer to the objection lifts this."
     if "low_probability" in codes:
-        said = ways(inputs, chance, thresholds.t_low, own=True) if inputs else ""
-        return f"Pull requests that stay clean raise your chance. {said}".rstrip()
+        steps = ways(inputs, chance, thresholds.t_low, own=True) if inputs else ""
+        return f"Pull requests that stay clean raise your chance. {steps}".rstrip()
     if codes & set(ATTESTATION_WORDS):
         return "A valid attestation of your jurisdiction lifts this."
     if verdict.lane is Lane.NEEDS_HUMAN:
         return ""
-    told = [VOUCH_HELPS] if codes & set(OF_TRUST) else []
+    sentences = [VOUCH_HELPS] if codes & set(OF_TRUST) else []
     if inputs and thresholds.t_high is not None:
-        told.append(ways(inputs, chance, thresholds.t_high, own=True))
-    return " ".join(filter(None, told))
+        sentences.append(ways(inputs, chance, thresholds.t_high, own=True))
+    return " ".join(filter(None, sentences))
 
 
 def ways(inputs: Inputs, probability: float | None, target: float, own: bool = False) -> str:
-    """A sentence with what alone would bring the chance to `target`, "" where it is there or nothing alone would.
+    """Return a sentence with the single steps that would each bring the chance to `target`.
 
-    Where no model serves it is reckoned from the record; else it is what the search on the model found. With `own` it
-    is for the author, who is told no figure of trust.
+    "" without one, or at the target.
+
+    Without a model it is computed from the record; else it is the result of the search on the model. `own` is for the
+    author, who sees no figure of trust.
     """
     would = "would lift it" if own else "would reach it"
     if probability is not None and probability >= target:
@@ -54,11 +54,11 @@ def ways(inputs: Inputs, probability: float | None, target: float, own: bool = F
         more = clean_needed(inputs.evidence, inputs.prior, inputs.strength, target)
         if not more or more > MOST_TOLD:
             return ""
-        kept = f"{things(more, 'more pull request')} that {_stay(more)} clean"
-        return f"{kept}, with no bad one in between, {would}."
-    known = {**WAYS, **OWN_WAYS} if own else WAYS
-    told = [words(way) for way in inputs.prediction.ways if (words := known.get(way.name))]
-    return f"Any one of these {would}: {'; '.join(told)}." if told else ""
+        condition = f"{things(more, 'more pull request')} that {_stay(more)} clean"
+        return f"{condition}, with no bad one in between, {would}."
+    words_by_name = {**WAYS, **OWN_WAYS} if own else WAYS
+    steps = [words(way) for way in inputs.prediction.ways if (words := words_by_name.get(way.name))]
+    return f"Any one of these {would}: {'; '.join(steps)}." if steps else ""
 
 
 def _stay(count: int) -> str:

@@ -1,10 +1,10 @@
-"""Reads what is known of open changes and moves no lane: labels, CI, owners of files, comments, and reviews.
+"""Read facts about open changes that do not decide their lane: labels, CI, file owners, comments and reviews.
 
-It also compares how a new prompt or model judges the changes that an older one has read.
+It also compares how a new prompt or model judges changes that an older one has read.
 
-People answer about the pull requests that the audit drew. Until somebody answered on the round that stands, its lane
-and score are shown to nobody: an answer of somebody who saw them would follow them. With the answer they are shown, and
-it is the outcome that nothing else has touched.
+For pull requests drawn for audit it reads people's answers. Until somebody answers about the current round, lane and
+score are hidden from everybody, because an answer given after seeing them would follow them. Once given, the answer is
+shown; it is an outcome that the score did not influence.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,9 +23,9 @@ from scoring.review.pending import READ_AGAIN
 from scoring.review.store import shown_findings, shown_flags
 from scoring.types import Person, ShownFinding
 
-# Unescaped quotes stand in stored JSON only where it says itself what a part is: no text from the network looks so.
+# Stored JSON has unescaped quotes only around its own syntax, so no text from the network can match this.
 DRAWN = """contains(c.reasons, '{"code":"audit_drawn"')"""
-# Of a row `c` of current_decisions: the answer on the round that stands; null where there is none.
+# The answer about the current round of a row `c` of current_decisions; null where there is none.
 WOULD_MERGE = """(
   select any_value(a.would_merge) from audits a where a.pull_uri = c.pull_uri and a.round = c.round
     and a.record_cid is not distinct from c.record_cid and a.patch_id is not distinct from c.patch_id
@@ -36,13 +36,13 @@ select a.pull_uri, a.round, a.record_cid, a.patch_id, a.would_merge, a.because, 
 from audits a where list_contains(?, a.pull_uri)
 """
 SHOWN = 20  # labels of one pull request
-LONGEST = 40  # characters of a name, which the forge bounds so, and of a value
-PLAIN = ("", "null", "true")  # values that say no more than that the label is set
+LONGEST = 40  # characters of a name (the forge's own limit) and of a value
+PLAIN = ("", "null", "true")  # values that only say that the label is set
 OPERAND = '[{"key":"VARCHAR","value":"VARCHAR"}]'
 
-# Only people with push access may label, by the forge's rule. Anybody can write the record, so the rest counts for
-# nothing. The last word about a label and its value holds; within one record adding outweighs removing.
-# The definition may lie on an account that is not read here: then the key of its record names the label.
+# By the forge's rule only people with push access may label. Anybody can write such a record, so the others are
+# ignored. The newest operation on a label and value counts; within one record adding wins over removing. The definition
+# may be on an account that is not read here: then the key of its record is the label's name.
 STANDING = f"""
 with allowed as (
   select o.* from label_operations o join pull_requests p on p.pull_uri = o.subject_uri
@@ -63,32 +63,34 @@ order by subject_uri, name, value
 
 
 def pull_labels(rows: Rows, uris: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
-    """The labels of these pull requests by at-uri, by name, at most SHOWN each; without those that have none.
+    """Return the labels of these pull requests by at-uri, sorted by name, at most SHOWN each.
 
-    A label with a value reads "name: value"; a value that is a DID reads as its handle. Names and values are others'
-    words: whoever shows them makes them safe.
+    Omit those without labels.
+
+    A label with a value reads "name: value"; a value that is a DID reads as its handle. Names and values come from
+    other people: the caller must escape them.
     """
     if not uris:
         return MappingProxyType({})
-    found = [row for row in rows.rows(STANDING, [list(uris)]) if row["name"]]
-    dids = {row["value"] for row in found if row["value"].startswith("did:")}
+    label_rows = [row for row in rows.rows(STANDING, [list(uris)]) if row["name"]]
+    dids = {row["value"] for row in label_rows if row["value"].startswith("did:")}
     people = persons(rows, dids) if dids else {}
     return {
-        uri: tuple(_words(row["name"], row["value"], people) for row in islice(labels, SHOWN))
-        for uri, labels in groupby(found, key=lambda row: row["subject_uri"])
+        uri: tuple(_label_text(row["name"], row["value"], people) for row in islice(labels, SHOWN))
+        for uri, labels in groupby(label_rows, key=lambda row: row["subject_uri"])
     }
 
 
-def _words(name: str, value: str, people: Mapping[str, Person]) -> str:
+def _label_text(name: str, value: str, people: Mapping[str, Person]) -> str:
     if value in PLAIN:
         return name
     return f"{name}: {people[value].name if value in people else value}"
 
 
-OWNERS = 3  # people who are named, those with the most merges first
-PATHS = 200  # of a change that are compared; 1,200 against 20,000 merges took 1.5 s
+OWNERS = 3  # people who are named: those with the most merges
+PATHS = 200  # paths of a change that are compared; 1,200 against 20,000 merges took 1.5 s
 RUN = "select c.state, c.workflows from pull_requests p join ci_runs c using (pull_uri, patch_ref) where p.pull_uri = ?"
-# Owners of whole files, not of lines: git names lines by e-mail addresses, and nobody can prove whose they are.
+# Owners of whole files, not of lines: git attributes lines to e-mail addresses, and nobody can prove who owns those.
 FILE_OWNERS = """
 with change as (
   select p.repository_id, p.author_id as own_id, list_slice(t.paths, 1, $paths) as paths
@@ -101,7 +103,7 @@ anti join hidden_people h on h.contributor_id = p.author_id
 where p.merge_proof = 'verified' and p.pull_uri <> $uri
 group by p.author_id, c.own_id order by own desc, merged desc, p.author_id limit $most
 """
-# Those that a row of the queue counts; the newest are listed.
+# The comments that a row of the queue counts; the newest are listed.
 COUNTED = "m.deleted_at is null and m.author_id not in (select contributor_id from hidden_people)"
 COMMENTS = f"""
 select m.author_id, left(m.body, $longest) as body, least(m.written_at, m.seen_at) as written_at from comments m
@@ -112,7 +114,10 @@ LISTED, LONGEST = 50, 2_000  # comments that are shown, and characters of one
 
 @dataclass(frozen=True, slots=True)
 class CiRun:
-    """The newest CI run on the round that is shown; `failed` names workflows, in the words of the spindle."""
+    """The newest CI run on the displayed round.
+
+    `failed` lists the failed workflows by the names that the spindle gives them.
+    """
 
     state: CiState
     failed: tuple[str, ...]
@@ -120,7 +125,7 @@ class CiRun:
 
 @dataclass(frozen=True, slots=True)
 class FileOwner:
-    """A person, and how many of their pull requests to files of this change were merged here."""
+    """A person and the number of their merged pull requests here that touch files of this change."""
 
     person: Person
     merged: int
@@ -128,7 +133,7 @@ class FileOwner:
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """A comment on the forge, in the words of its author; what is longer than LONGEST is cut."""
+    """A comment on the forge, in its author's words; text beyond LONGEST characters is cut."""
 
     author: Person
     text: str
@@ -137,9 +142,9 @@ class Comment:
 
 @dataclass(frozen=True, slots=True)
 class ChangeFacts:
-    """Facts about a change; `run` is None where CI was not asked, `own` counts the merges of its author.
+    """Facts about a change; `run` is None where CI was not asked, `own` counts the author's own merges.
 
-    `comments` are the newest LISTED, the oldest first.
+    `comments` are the newest LISTED comments, oldest first.
     """
 
     run: CiRun | None
@@ -154,19 +159,19 @@ class _Workflow(msgspec.Struct):
 
 
 def change_facts(rows: Rows, uri: str) -> ChangeFacts:
-    found = rows.rows(FILE_OWNERS, {"uri": uri, "most": OWNERS + 1, "paths": PATHS})
-    others = [row for row in found if not row["own"]][:OWNERS]
-    people = People(rows, (row["author_id"] for row in others)).persons
-    owners = tuple(FileOwner(people[row["author_id"]], row["merged"]) for row in others)
-    own = sum(row["merged"] for row in found if row["own"])
+    merge_counts = rows.rows(FILE_OWNERS, {"uri": uri, "most": OWNERS + 1, "paths": PATHS})
+    other_owners = [row for row in merge_counts if not row["own"]][:OWNERS]
+    people = People(rows, (row["author_id"] for row in other_owners)).persons
+    owners = tuple(FileOwner(people[row["author_id"]], row["merged"]) for row in other_owners)
+    own = sum(row["merged"] for row in merge_counts if row["own"])
     return ChangeFacts(ci_run(rows, uri), owners, own, comments(rows, uri))
 
 
 def comments(rows: Rows, uri: str) -> tuple[Comment, ...]:
-    """Return the newest comments of people who are not hidden, the oldest of them first."""
-    found = rows.rows(COMMENTS, {"uri": uri, "most": LISTED, "longest": LONGEST + 1})
-    people = People(rows, (row["author_id"] for row in found)).persons
-    return tuple(_comment(row, people[row["author_id"]]) for row in reversed(found))
+    """Return the newest comments by people who are not hidden, oldest first."""
+    comment_rows = rows.rows(COMMENTS, {"uri": uri, "most": LISTED, "longest": LONGEST + 1})
+    people = People(rows, (row["author_id"] for row in comment_rows)).persons
+    return tuple(_comment(row, people[row["author_id"]]) for row in reversed(comment_rows))
 
 
 def _comment(row: Mapping[str, Any], author: Person) -> Comment:
@@ -179,14 +184,16 @@ def ci_run(rows: Rows, uri: str) -> CiRun | None:
     row = rows.row(RUN, [uri])
     if row is None:
         return None
-    told = msgspec.json.decode(row["workflows"], type=list[_Workflow])
-    return CiRun(row["state"], tuple(one.name for one in told if one.status in ("failed", "timeout")))
+    workflows = msgspec.json.decode(row["workflows"], type=list[_Workflow])
+    return CiRun(
+        row["state"], tuple(workflow.name for workflow in workflows if workflow.status in ("failed", "timeout"))
+    )
 
 
-# What the decision which is shown was made from.
+# The patch and texts from which the displayed decision was made.
 STANDS = "select patch_ref, md5(concat_ws(chr(31), title, body)) as said from pull_requests where pull_uri = ?"
-# The reviews of one round. The newest of these few is found in Python: to plan "order by … limit 1" takes DuckDB as
-# long as all the rest, and so does a join with what stands.
+# The reviews of one round. Python picks the newest of these few: planning "order by … limit 1" takes DuckDB as long as
+# everything else, and so does a join with the pull request.
 OF_ROUND = """
 select content_risk, recommended, coverage, state, missing, reviewer, asked_because, summary, flags, findings, dollars,
   reviewed_clock, rules
@@ -201,30 +208,30 @@ where list_contains(?, p.pull_uri) and r.state <> 'running' order by r.rules
 
 
 def content_review(rows: Rows, uri: str) -> ContentReview | None:
-    """The newest review of the round that stands; None where nobody has read it yet."""
-    stands = rows.row(STANDS, [uri])
-    if stands is None:
+    """Return the newest review of the current round; None where nobody has read it yet."""
+    current = rows.row(STANDS, [uri])
+    if current is None:
         return None
-    return _newest(rows.rows(f"{OF_ROUND} and said = ?", [uri, stands["patch_ref"], stands["said"]]))
+    return _newest(rows.rows(f"{OF_ROUND} and said = ?", [uri, current["patch_ref"], current["said"]]))
 
 
 def standing_findings(rows: Rows, uris: Sequence[str]) -> dict[str, tuple[ShownFinding, ...]]:
-    """The findings of the rounds that stand, by at-uri, strongest first; only where there are any."""
+    """Return the findings of the current rounds by at-uri, strongest first; omit pull requests without findings."""
     newest: dict[str, Mapping[str, Any]] = {}
     for row in rows.rows(OF_STANDING, [list(uris)]) if uris else ():
-        before = newest.get(row["pull_uri"])
-        if before is None or (row["reviewed_clock"] or datetime.min) > (before["reviewed_clock"] or datetime.min):
+        previous = newest.get(row["pull_uri"])
+        if previous is None or (row["reviewed_clock"] or datetime.min) > (previous["reviewed_clock"] or datetime.min):
             newest[row["pull_uri"]] = row
-    return {uri: found for uri, row in newest.items() if (found := shown_findings(row))}
+    return {uri: findings for uri, row in newest.items() if (findings := shown_findings(row))}
 
 
 def round_review(rows: Rows, uri: str, patch_ref: str) -> ContentReview | None:
-    """The newest review of the round with this patch; None where nobody read it."""
+    """Return the newest review of the round with this patch; None where nobody has read it."""
     return _newest(rows.rows(OF_ROUND, [uri, patch_ref]))
 
 
 def _newest(found: list[dict[str, Any]]) -> ContentReview | None:
-    """The one that was made last, of several at once the first by its rules."""
+    """Return the latest review; of several with the same time, the first by its rules."""
     by_rules = sorted(found, key=lambda row: row["rules"])
     return _review(max(by_rules, key=lambda row: row["reviewed_clock"] or datetime.min)) if found else None
 
@@ -245,7 +252,7 @@ def _review(row: Mapping[str, Any]) -> ContentReview:
     )
 
 
-# Of each change the newest reading by the prompt and model that read last, beside the newest one by any other.
+# For each change: the newest reading by the prompt and model that read last, and the newest one by any other.
 BOTH = f"""
 with judged as (
   select pull_uri, prompt_version, model, started_clock,
@@ -269,9 +276,9 @@ from pairs
 
 @dataclass(frozen=True, slots=True)
 class Reread:
-    """Changes that two prompts or models have read: how many, the mean risk in [0, 1] before and since.
+    """Changes that two prompts or models have read: their number, and the mean risk in [0, 1] before and since.
 
-    `moved` counts those whose risk went across R_LOW or R_HIGH, so that another lane may follow.
+    `moved` counts changes whose risk crossed R_LOW or R_HIGH, so that their lane may change.
     """
 
     changes: int
@@ -281,22 +288,25 @@ class Reread:
 
 
 def reread(rows: Rows, r_low: float, r_high: float) -> Reread | None:
-    """The newest 200 changes that the newest prompt and model and another one have read; None where there are none."""
+    """Compare the newest 200 changes read by both the newest prompt and model and another one.
+
+    None where there are none.
+    """
     row = rows.row(BOTH, {"low": r_low, "high": r_high})
     if row is None or not row["changes"]:
         return None
     return Reread(row["changes"], row["before"], row["since"], row["moved"])
 
 
-def answers(rows: Rows, drawn: Iterable[Mapping[str, Any]]) -> dict[str, AuditAnswer]:
-    """The answer on the round that stands of these rows of current_decisions, by address, where there is one."""
-    stand = {row["pull_uri"]: (row["round"], row["record_cid"], row["patch_id"]) for row in drawn}
-    found = [
+def answers(rows: Rows, drawn_rows: Iterable[Mapping[str, Any]]) -> dict[str, AuditAnswer]:
+    """Return the answers about the current rounds of these rows of current_decisions, by at-uri."""
+    versions = {row["pull_uri"]: (row["round"], row["record_cid"], row["patch_id"]) for row in drawn_rows}
+    answer_rows = [
         row
-        for row in (rows.rows(ANSWERS, [list(stand)]) if stand else ())
-        if stand[row["pull_uri"]] == (row["round"], row["record_cid"], row["patch_id"])
+        for row in (rows.rows(ANSWERS, [list(versions)]) if versions else ())
+        if versions[row["pull_uri"]] == (row["round"], row["record_cid"], row["patch_id"])
     ]
-    people = People(rows, (row["actor_id"] for row in found if row["actor_id"])).persons if found else {}
+    people = People(rows, (row["actor_id"] for row in answer_rows if row["actor_id"])).persons if answer_rows else {}
     return {
         row["pull_uri"]: AuditAnswer(
             row["would_merge"],
@@ -304,5 +314,5 @@ def answers(rows: Rows, drawn: Iterable[Mapping[str, Any]]) -> dict[str, AuditAn
             people[row["actor_id"]].name if row["actor_id"] in people else "an erased account",
             row["answered_at"],
         )
-        for row in found
+        for row in answer_rows
     }

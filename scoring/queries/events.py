@@ -1,4 +1,4 @@
-"""Reads what happened to one pull request, in order, and how it was judged when it was decided."""
+"""Read the events of one pull request in order, and how it was judged when it was decided."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from ingest.store.transaction import Rows
 from scoring.pipeline.stored import People, read_verdict
 from scoring.types import Person, Verdict
 
-MOST = 50  # events that are listed, the newest: anybody can add a round of theirs every second
-# A word on the state by somebody whose word counts. That it is merged nobody says of their own who may not push.
+MOST = 50  # the newest events: anybody can add a round to their own pull request every second
+# A status counts only from people with authority over it. An author without push access cannot declare their own merge.
 EVENTS = f"""
 select what, happened_at, person_id, round from (
   select 'opened' as what, opened_at as happened_at, author_id as person_id, 0 as round
@@ -24,7 +24,7 @@ select what, happened_at, person_id, round from (
     and (s.authority in ('push_holder', 'author_push_holder') or (s.authority = 'author' and s.status <> 'merged'))
 ) order by happened_at desc, round desc nulls first limit {MOST}
 """
-# How it was judged when it was decided. What the audit drew and nobody answered keeps its lane and score to itself.
+# The judgement in force when it was decided. Lane and score of an unanswered audit stay hidden.
 JUDGED = """
 select s.*, exists (from shadow_rounds h where h.pull_uri = s.pull_uri and h.round = s.round) as shadow
 from scores s join pull_requests p on p.pull_uri = s.pull_uri
@@ -49,7 +49,7 @@ class PullEvent:
 
 @dataclass(frozen=True, slots=True)
 class PastJudgement:
-    """The judgement that stood when a pull request was decided; in `shadow` mode the lane is what it would be."""
+    """The judgement in force when a pull request was decided; with `shadow` the lane is hypothetical."""
 
     verdict: Verdict
     as_of: datetime
@@ -58,25 +58,28 @@ class PastJudgement:
 
 
 def events(rows: Rows, uri: str) -> tuple[PullEvent, ...]:
-    """Return the newest events of a pull request, the oldest of them first."""
-    found = rows.rows(EVENTS, {"uri": uri})[::-1]
-    numbers = sorted({row["person_id"] for row in found})
+    """Return the newest events of a pull request, oldest first."""
+    event_rows = rows.rows(EVENTS, {"uri": uri})[::-1]
+    numbers = sorted({row["person_id"] for row in event_rows})
     hidden = {row["contributor_id"] for row in rows.rows(HIDDEN, [numbers])}
     people = People(rows, numbers).persons
-    told: list[PullEvent] = []
+    shown: list[PullEvent] = []
     state = "open"
-    for row in found:
-        what = "reopened" if row["what"] == "open" else row["what"]
-        if what in ("reopened", "merged", "closed"):
+    for row in event_rows:
+        kind = "reopened" if row["what"] == "open" else row["what"]
+        if kind in ("reopened", "merged", "closed"):
             if row["what"] == state:
-                continue  # said once more
+                continue  # a repeated status
             state = row["what"]
         person = None if row["person_id"] in hidden else people[row["person_id"]]
-        told.append(PullEvent(what, row["happened_at"], person, row["round"]))
-    return tuple(told)
+        shown.append(PullEvent(kind, row["happened_at"], person, row["round"]))
+    return tuple(shown)
 
 
 def judged_when_decided(rows: Rows, uri: str) -> PastJudgement | None:
-    """Return how a merged or closed pull request was judged then; None where it was not, or the audit hides it."""
+    """Return the judgement of a merged or closed pull request at that time.
+
+    None where there is none or an audit hides it.
+    """
     row: Mapping[str, Any] | None = rows.row(JUDGED, {"uri": uri})
     return PastJudgement(read_verdict(row), row["as_of"], row["shadow"], row["round"] or 0) if row else None

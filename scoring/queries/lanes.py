@@ -1,7 +1,7 @@
-"""Reads the lanes from a snapshot: open pull requests, outcomes by month, first-timers' waits, one repository's lane.
+"""Read the lanes from a snapshot: open pull requests, monthly outcomes, first-timers' waits, one repository's lane.
 
-The lanes of open pull requests are what everybody may know. First-timers are shown beside regulars: the lane they are
-in, and how long they wait. Of one repository the fast-lane page shows the past, the offer and the rows.
+The lanes of open pull requests are public. First-timers are compared with regulars: their lanes and waiting times. For
+one repository the fast-lane page shows the lane's past, the offer and the rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ from scoring.queries.queue import KEY, LANE_KEYS, TOLD_LANE
 from scoring.queries.types import GroupKey
 from scoring.thresholds import Thresholds, items_needed
 
-# The key of its group in the queue, not its lane: what the audit drew stands with what waits for a review.
+# The key of its group in the queue, not its lane: a drawn pull request is listed with those that wait for a review.
 OPEN = f"""
 select c.pull_uri, c.repository_id, r.repo_key, c.round, {TOLD_LANE} as lane, {SEALED} as is_sealed, c.reasons
 from current_decisions c join repositories r using (repository_id) semi join watched_repositories using (repository_id)
@@ -52,8 +52,8 @@ DRAWN_ONLY = ("audit_drawn",)
 class Standing:
     """An open pull request of a watched repository, push-holders' own apart.
 
-    `lane` is the group of the queue in which it is shown, `codes` are those of its reasons; of what the audit drew and
-    nobody answered both say only that. `shadow`: the lane is what it would be.
+    `lane` is its group in the queue, `codes` are those of its reasons; for an unanswered audit both say only that it
+    was drawn. `shadow`: the lane is hypothetical.
     """
 
     uri: str
@@ -62,7 +62,7 @@ class Standing:
     lane: str
     is_sealed: bool
     shadow: bool
-    reasons: str  # as stored; not to be told of what is sealed
+    reasons: str  # as stored; never show it for a sealed pull request
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -76,9 +76,9 @@ Basis = Literal["certified", "estimated", "by_hand", "shut"]
 class LaneState:
     """The gate's fast lane in one repository; with `shadow`, as it would be outside shadow mode.
 
-    `because` is the code of what shut it, "" where it is open; `bad` the 95 % interval of the share of bad ones where
-    it is estimated, else None. `since` is naive UTC, None where nobody knows. `notice` says all this in one sentence
-    with exact figures, `plain` without a threshold; both are "" where a certificate holds.
+    `because` is the code of the reason why it is shut, "" where it is open; `bad` is the 95 % interval of the share of
+    bad pull requests where the lane is estimated, else None. `since` is naive UTC, None where unknown. `notice` says
+    all this in one sentence with exact figures, `plain` without a threshold; both are "" where a certificate holds.
     """
 
     repository: str  # repo_key
@@ -91,7 +91,7 @@ class LaneState:
     since: datetime | None = None
     notice: str = ""
     plain: str = ""
-    budget: float = 0.0  # the share of bad ones that may go through; an estimated lane has that of its opening
+    budget: float = 0.0  # the share of bad ones allowed through; an estimated lane has the budget of its opening
 
 
 def standings(rows: Rows) -> tuple[Standing, ...]:
@@ -111,7 +111,7 @@ def standings(rows: Rows) -> tuple[Standing, ...]:
 
 
 def lane_states(rows: Rows) -> tuple[LaneState, ...]:
-    """The gate's fast lane in every watched repository that has something open, by what that was decided by."""
+    """Return the fast lane's state in every watched repository with open pull requests."""
     return tuple(_lane_state(row["repo_key"], row["shadow"], read_thresholds(row)) for row in rows.rows(LANES))
 
 
@@ -134,7 +134,7 @@ def _lane_state(repository: str, shadow: bool, thresholds: Thresholds) -> LaneSt
 
 
 def basis_of(thresholds: Thresholds) -> Basis:
-    """Return what the fast lane is open on, or "shut"."""
+    """Return what keeps the fast lane open, or "shut"."""
     if thresholds.t_high is None:
         return "shut"
     if thresholds.certified:
@@ -143,11 +143,11 @@ def basis_of(thresholds: Thresholds) -> Basis:
 
 
 def audits_due(rows: Rows) -> tuple[str, ...]:
-    """The at-uris of what the audit drew and nobody answered, the oldest first."""
+    """Return the at-uris of unanswered audits, oldest first."""
     return tuple(row["pull_uri"] for row in rows.rows(DUE))
 
 
-MONTHS = 13  # the newest: a year and the month under way
+MONTHS = 13  # the newest: a year and the current month
 SIGMAS = 1.959964  # of a normal distribution on either side of a 95 % interval
 BY_MONTH = f"""
 with known as (
@@ -162,10 +162,10 @@ group by month, thresholds order by month
 
 @dataclass(frozen=True, slots=True)
 class LaneMonth:
-    """Of `n` >= 1 that lanes let through and whose outcome became known in one month ("2026-03"), `bad` were not clean.
+    """The fast lane's `n` >= 1 outcomes that became known in one month ("2026-03"); `bad` of them were not clean.
 
-    `low` and `high` are a 95 % interval of their share that takes each for itself; `budget` is the share that might be
-    bad, by the lanes through which they went at that moment, on average.
+    `low` and `high` are the 95 % interval of their share, as if they were independent; `budget` is the share allowed to
+    be bad, on average over the lanes through which they went at that time.
     """
 
     month: str
@@ -177,20 +177,23 @@ class LaneMonth:
 
 
 def lane_results(rows: Rows) -> tuple[LaneMonth, ...]:
-    """The newest months in which outcomes of the fast lane became known, the oldest first; empty where none has."""
+    """Return the newest months in which fast-lane outcomes became known, oldest first; empty where none has."""
     now = rows.value("select max(as_of) from current_scores")
-    found = rows.rows(BY_MONTH, {"now": now}) if now else []
-    return tuple(_lane_month(month, list(some)) for month, some in groupby(found, itemgetter("month")))
+    month_rows = rows.rows(BY_MONTH, {"now": now}) if now else []
+    return tuple(_lane_month(month, list(same_month)) for month, same_month in groupby(month_rows, itemgetter("month")))
 
 
-def _lane_month(month: str, found: Sequence[Mapping[str, Any]]) -> LaneMonth:
-    n, bad = (sum(row[name] for row in found) for name in ("n", "bad"))
-    allowed = sum(row["n"] * read_thresholds(row).budget for row in found)
+def _lane_month(month: str, rows: Sequence[Mapping[str, Any]]) -> LaneMonth:
+    n, bad = (sum(row[name] for row in rows) for name in ("n", "bad"))
+    allowed = sum(row["n"] * read_thresholds(row).budget for row in rows)
     return LaneMonth(month, n, bad, *share_interval(bad, n), round(allowed / n, 9))
 
 
 def share_interval(bad: int, n: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share of n >= 1, within [0, 1]; it needs no SciPy, of which pages are spared."""
+    """Return Wilson's 95 % interval of a share of n >= 1, within [0, 1].
+
+    It avoids SciPy, which pages need not import.
+    """
     share, spread = bad / n, SIGMAS**2 / n
     middle = share + spread / 2
     half = SIGMAS * sqrt(share * (1 - share) / n + spread / (4 * n))
@@ -198,7 +201,7 @@ def share_interval(bad: int, n: int) -> tuple[float, float]:
     return max(0.0, round(low, 9)), min(1.0, round(high, 9))
 
 
-# What the audit drew stands with what waits for a review, as in the queue: a share must not tell its lane.
+# Drawn pull requests are listed with those that wait for a review, as in the queue: a share must not reveal their lane.
 WAITING = f"""
 with listed as (
   select {KEY} as lane, p.opened_at, coalesce(f.settled_here, 0) = 0 as first_timer
@@ -211,7 +214,7 @@ select first_timer, count(*) as open, count(*) filter (lane = 'needs_human') as 
   quantile_disc(opened_at, 0.5) as median_opened_at, min(opened_at) as oldest_opened_at
 from listed group by first_timer
 """
-# Whoever had nothing merged or closed there before was a first-timer then, whatever has become of them since.
+# A first-timer had nothing merged or closed there at that time; later events do not change that.
 DECIDED = """
 with past as (
   select p.opened_at, p.state_at, min(p.state_at) over (partition by p.author_id, p.repository_id) as first_at
@@ -227,9 +230,10 @@ from past where state_at > ? - interval 1 year group by first_timer
 
 @dataclass(frozen=True, slots=True)
 class Fare:
-    """First-timers, or regulars, in watched repositories; push-holders' own pull requests are in no count.
+    """First-timers, or regulars, in watched repositories; push-holders' own pull requests are not counted.
 
-    `lanes` and the times are of what is open, `decided` and `median_days` of what was merged or closed within a year.
+    `lanes` and the times are about open pull requests, `decided` and `median_days` about those merged or closed within
+    a year.
     """
 
     first_timers: bool
@@ -278,7 +282,7 @@ OPENING = f"select opening_key from ({STANDING}) where repository_id = $reposito
 
 @dataclass(frozen=True, slots=True)
 class AuditCount:
-    """The audit of an estimated lane: how many were drawn and answered, would not have been merged, or wait."""
+    """The audit of an estimated lane: how many were drawn, answered, answered with no, and are still due."""
 
     drawn: int
     answered: int
@@ -292,8 +296,8 @@ class LanePast:
 
     `own` and `starter` are curves, and either may be missing; `offer` rests on one of them. `need` is the least that a
     certificate still lacks, None where enough have settled. `a_month` is how many pull requests settle here in thirty
-    days. `model` is the trained model that serves, "" without one: then nothing is ever certified. `opening` is the key
-    of the estimated lane that stands, "" without one.
+    days. `model` is the trained model that serves, "" without one: then no certificate is possible. `opening` is the
+    key of the estimated lane in force, "" without one.
     """
 
     repository: WatchedRepository
@@ -309,48 +313,48 @@ class LanePast:
 
     @property
     def spoken(self) -> LaneCurve | None:
-        """The curve that an offer rests on."""
+        """Return the curve behind the offer."""
         return choose_curve(self.own, self.starter)
 
     @property
     def basis(self) -> Basis:
-        """The basis of the present lane, or "shut"."""
+        """Return the basis of the present lane, or "shut"."""
         return basis_of(self.thresholds)
 
     @property
     def shut_itself(self) -> bool:
-        """Return whether an estimated lane was open here until the bet against it was won."""
+        """Return whether an estimated lane was open here until its test showed too many bad outcomes."""
         return _shut_itself(self.thresholds)
 
 
 def lane_past(rows: Rows, key: str, policy: Policy, now: datetime) -> LanePast | None:
     """Return the past of this repository's lane as of the last midnight; None where the repository is not watched.
 
-    The offer is counted once a day, as it is for decisions in shadow mode
-    (`scoring.pipeline.lane_thresholds.Offers`). After a lane shut itself, the outcomes that shut it count at once.
+    The offer is computed once a day, as for decisions in shadow mode (`scoring.pipeline.lane_thresholds.Offers`). After
+    a lane shut itself, the outcomes that shut it count at once.
     """
-    found = watched_repository(rows, key)
-    if found is None:
+    watched = watched_repository(rows, key)
+    if watched is None:
         return None
-    row = rows.row(THRESHOLDS, [found.number])
+    row = rows.row(THRESHOLDS, [watched.number])
     thresholds = read_thresholds(row) if row else policy.thresholds
     as_of = now if _shut_itself(thresholds) else now.replace(hour=0, minute=0, second=0, microsecond=0)
-    budget = found.settings.budget or policy.thresholds.budget
+    budget = watched.settings.budget or policy.thresholds.budget
     own = read_curve(rows, policy.models, policy.prior, policy.strength, as_of)
     starter = borrowed_curve(policy.models) if policy.starter is not None else None
     curve = choose_curve(own, starter)
     offer = offer_of(curve, budget) if curve else None
     return LanePast(
-        repository=found,
+        repository=watched,
         thresholds=thresholds,
         budget=budget,
         own=own,
         starter=starter,
         offer=offer,
         need=_need(own, offer, budget, policy.thresholds.delta),
-        a_month=rows.value(A_MONTH, {"repository": found.number, "now": now}) or 0.0,
+        a_month=rows.value(A_MONTH, {"repository": watched.number, "now": now}) or 0.0,
         model=served_model(policy.models),
-        opening=rows.value(OPENING, {"repository": found.number, "now": now}) or "",
+        opening=rows.value(OPENING, {"repository": watched.number, "now": now}) or "",
     )
 
 
@@ -360,12 +364,14 @@ def _shut_itself(thresholds: Thresholds) -> bool:
 
 def _need(own: LaneCurve | None, offer: Offer | None, budget: float, delta: float) -> Need | None:
     """Return the least that a certificate still lacks for a lane at the offer's threshold or above."""
-    nothing = Need(items_needed(budget, delta / len(DEFAULT.starts)), 0)
+    least = Need(items_needed(budget, delta / len(DEFAULT.starts)), 0)
     if own is None or offer is None:
-        return nothing
-    lanes = [(one.threshold, one.let_through, one.bad) for one in own.points if one.threshold >= offer.threshold]
+        return least
+    lanes = [
+        (point.threshold, point.let_through, point.bad) for point in own.points if point.threshold >= offer.threshold
+    ]
     weeks, longest = max(own.days / 7, 1.0), DEFAULT.window_days / 7
-    return earliest_need(lanes, weeks, longest, budget, delta, len(DEFAULT.starts)) if lanes else nothing
+    return earliest_need(lanes, weeks, longest, budget, delta, len(DEFAULT.starts)) if lanes else least
 
 
 def watched_lane(rows: Rows, past: LanePast, now: datetime) -> LaneHistory:
@@ -373,9 +379,9 @@ def watched_lane(rows: Rows, past: LanePast, now: datetime) -> LaneHistory:
 
 
 def opened_lane(rows: Rows, past: LanePast, opening: str, now: datetime) -> tuple[LaneHistory, AuditCount]:
-    """Return what the lane of this opening let through, and its audit; nothing until the opening is stored."""
+    """Return what the lane of this opening let through, and its audit; empty until the opening is stored."""
     since = rows.value("select known_from from estimated_lanes where opening_key = ?", [opening])
     if since is None:
         return LaneHistory((), None), AuditCount(0, 0, 0, 0)
-    given = {"repository": past.repository.number, "since": since}
-    return read_open_history(rows, past.repository.number, since, now), AuditCount(**rows.row(DRAWN, given) or {})
+    parameters = {"repository": past.repository.number, "since": since}
+    return read_open_history(rows, past.repository.number, since, now), AuditCount(**rows.row(DRAWN, parameters) or {})

@@ -1,6 +1,6 @@
-"""Reads the lists beside the queue: what is approved, settled or not marked yet, and what a snooze waits for.
+"""Read the lists beside the queue: approved, settled and unmarked pull requests, and the states that end a snooze.
 
-Of what is approved it also reads the place on the forge where it would be merged. All is read from a snapshot.
+For an approved one it also reads where on the forge it would be merged. All is read from a snapshot.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from scoring.queries.queue import KEY
 from scoring.types import Person
 
 WATCHED = "select repository_id, repo_key, name from repositories semi join watched_repositories using (repository_id)"
-# The newest decision on each, with what it is about: the pass that had read more is the later one.
+# The newest decision on each, with its round: the pass that had read more data is the later one.
 DECISIONS = """
 select pull_uri, score_id, record_cid, round, patch_id from scores where list_contains(?, pull_uri)
 qualify row_number() over (
@@ -30,7 +30,7 @@ where m.pull_uri = ? order by m.known_from, m.made_at, m.action_key
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The object of an action: the record, the round and the patch that stood on the screen."""
+    """The version that an action is about: the record, round and patch on the screen."""
 
     record_cid: str | None
     round: int
@@ -39,9 +39,9 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A pull request of a watched repository, whatever its state, with its newest round.
+    """A pull request of a watched repository in any state, with its newest round.
 
-    `decision` is the score_id of the decision that stands on that round, "" where none does or nobody asked.
+    `decision` is the score_id of that round's current decision, "" where there is none or nobody asked.
     """
 
     uri: str
@@ -54,7 +54,7 @@ class Subject:
     target_branch: str | None
     opened_at: datetime
     patch_ref: str | None
-    sha256: str | None  # names the patch's file; None: not read, or not kept any more
+    sha256: str | None  # hash that names the patch's file; None: not read, or no longer stored
     files: int | None
     added: int | None
     removed: int | None
@@ -63,7 +63,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """An approval in force of what is still the newest round."""
+    """An approval in force of the newest round."""
 
     key: str
     subject: Subject
@@ -73,7 +73,7 @@ class Approved:
 
 @dataclass(frozen=True, slots=True)
 class ChangedApproval:
-    """An approval that a later round voided, of a pull request that is open."""
+    """An approval of an open pull request that a later round voided."""
 
     key: str
     uri: str
@@ -84,7 +84,7 @@ class ChangedApproval:
 
 @dataclass(frozen=True, slots=True)
 class PastAction:
-    """One action that took effect, and for an approval what became of it."""
+    """One action that took effect, and the state of an approval."""
 
     key: str
     kind: str
@@ -100,71 +100,72 @@ class PastAction:
 
 
 def subjects(rows: Rows, uris: Iterable[str]) -> dict[str, Subject]:
-    """The pull requests at these addresses that are in a watched repository."""
+    """Return those of these pull requests that are in a watched repository, by at-uri."""
     return {
-        one.uri: one for one in _subjects(rows, rows.rows(NEWEST + "where list_contains(?, p.pull_uri)", [[*uris]]))
+        subject.uri: subject
+        for subject in _subjects(rows, rows.rows(NEWEST + "where list_contains(?, p.pull_uri)", [[*uris]]))
     }
 
 
 def decided_subjects(rows: Rows, uris: Iterable[str]) -> dict[str, Subject]:
-    """Read the same with the decision that stands on each, for whoever acts on them."""
-    found = subjects(rows, uris)
-    decided = {row["pull_uri"]: row for row in rows.rows(DECISIONS, [[*found]])} if found else {}
+    """Return these pull requests with their current decisions, for acting on them."""
+    by_uri = subjects(rows, uris)
+    decisions = {row["pull_uri"]: row for row in rows.rows(DECISIONS, [[*by_uri]])} if by_uri else {}
     return {
-        uri: replace(one, decision=decided[uri]["score_id"])
-        if uri in decided and _seen(decided[uri]) == one.seen
-        else one
-        for uri, one in found.items()
+        uri: replace(subject, decision=decisions[uri]["score_id"])
+        if uri in decisions and _seen(decisions[uri]) == subject.seen
+        else subject
+        for uri, subject in by_uri.items()
     }
 
 
 def approved(rows: Rows) -> tuple[Approved, ...]:
-    """Everything that is approved and not merged yet, oldest approval first."""
-    found, _ = current_approvals(rows)
-    if not found:
+    """Return all approved pull requests that are not merged yet, oldest approval first."""
+    approvals, _ = current_approvals(rows)
+    if not approvals:
         return ()
-    people = People(rows, [row["actor_id"] for row in found])
-    by_uri = {one.uri: one for one in _subjects(rows, [row["newest"] for row in found])}
+    people = People(rows, [row["actor_id"] for row in approvals])
+    by_uri = {subject.uri: subject for subject in _subjects(rows, [row["newest"] for row in approvals])}
     return tuple(
         Approved(row["action_key"], by_uri[row["pull_uri"]], people.persons[row["actor_id"]], row["approved_at"])
-        for row in found
+        for row in approvals
         if row["pull_uri"] in by_uri and by_uri[row["pull_uri"]].state == "open"
     )
 
 
 def changed_after(rows: Rows) -> dict[str, ChangedApproval]:
-    """Open pull requests that changed after somebody approved them, by address."""
-    _, found = current_approvals(rows)
-    if not found:
+    """Return open pull requests that changed after somebody approved them, by at-uri."""
+    _, voided = current_approvals(rows)
+    if not voided:
         return {}
-    people = People(rows, [row["actor_id"] for row in found])
+    people = People(rows, [row["actor_id"] for row in voided])
     return {
         row["pull_uri"]: ChangedApproval(
             row["action_key"], row["pull_uri"], people.persons[row["actor_id"]], _seen(row), row["approved_at"]
         )
-        for row in found
+        for row in voided
     }
 
 
 def past_actions(rows: Rows, uri: str) -> tuple[PastAction, ...]:
-    """Every action on one pull request that took effect, oldest first; corrected outcomes stay."""
-    found = rows.rows(ACTIONS, [uri])
-    people = People(rows, [row["actor_id"] for row in found])
-    return tuple(_past(row, people) for row in found)
+    """Return every action on one pull request that took effect, oldest first; corrected outcomes are included."""
+    actions = rows.rows(ACTIONS, [uri])
+    people = People(rows, [row["actor_id"] for row in actions])
+    return tuple(_past_action(row, people) for row in actions)
 
 
 def taken_keys(rows: Rows, keys: Sequence[str]) -> set[str]:
-    """Return which of these actions the worker took and this snapshot shows."""
+    """Return which of these actions the worker has processed and this snapshot shows."""
     sql = "select action_key from maintainer_actions where list_contains(?, action_key)"
     return {row["action_key"] for row in rows.rows(sql, [list(keys)])} if keys else set()
 
 
-def _subjects(rows: Rows, found: Sequence[Mapping[str, Any]]) -> list[Subject]:
+def _subjects(rows: Rows, pulls: Sequence[Mapping[str, Any]]) -> list[Subject]:
     watched = {row["repository_id"]: row for row in rows.rows(WATCHED)}
-    people = People(rows, [row["author_id"] for row in found])
+    people = People(rows, [row["author_id"] for row in pulls])
     return [
         _subject(row, watched[row["repository_id"]], people.persons[row["author_id"]])
-        for row in found
+        for row in pulls
         if row["repository_id"] in watched
     ]
 
@@ -186,7 +187,7 @@ def _seen(row: Mapping[str, Any]) -> Seen:
     return Seen(row["record_cid"], row["round"], row["patch_id"])
 
 
-def _past(row: Mapping[str, Any], people: People) -> PastAction:
+def _past_action(row: Mapping[str, Any], people: People) -> PastAction:
     return PastAction(
         row["action_key"],
         row["kind"],
@@ -221,7 +222,7 @@ class MergePlace:
 
 
 def merge_place(rows: Rows, uri: str) -> MergePlace | None:
-    """Return where to merge a pull request; None where one part of it is not known."""
+    """Return where to merge a pull request; None where a part of it is unknown."""
     row = rows.row(PLACE, [uri])
     if row is None or not all(row.values()):
         return None
@@ -230,14 +231,15 @@ def merge_place(rows: Rows, uri: str) -> MergePlace | None:
 
 
 def data_server(rows: Rows, did: str) -> str | None:
-    """The host of a person's data server; None where it is not known."""
+    """Return the host of a person's data server; None where it is unknown."""
     origin = rows.value("select pds from contributors where did = ?", [did])
     return origin.removeprefix("https://") if origin else None
 
 
 SETTLED_PAGE = 50
 SettledOutcome = Literal["", "clean", "bad", "uncounted", "closed"]
-# A closed one has a label too, so its state comes first. Sorted by narrow columns before 50 are looked up.
+# A closed pull request has a label too, so its state is checked first. Rows are sorted by narrow columns before 50 are
+# looked up.
 SETTLED = """
 with listed as (
   select p.pull_uri, coalesce(p.state_at, p.changed_at) as settled_at,
@@ -252,7 +254,7 @@ with listed as (
 select pull_uri, settled_at, count(*) over () as total from listed where {outcome}
 order by settled_at desc, pull_uri limit ? offset ?
 """
-# One column for all paths: the search holds no line feed, so it never matches across two of them.
+# One column for all paths: the search text holds no line feed, so it never matches across two of them.
 TEXT = """(
   contains(lower(p.title), lower(?)) or contains(lower(array_to_string(t.paths, chr(10))), lower(?))
   or p.author_id in (
@@ -268,7 +270,7 @@ WATCHED_NAMES = """
 select repo_key, coalesce(name, repo_key) as name from repositories semi join watched_repositories using (repository_id)
 order by name, repo_key
 """
-# What Git or a person answered already is not asked about; nobody marks what they sent themselves.
+# Merges whose outcome Git or a person already gave are omitted, and the viewer's own.
 UNMARKED = """
 select p.pull_uri, coalesce(p.merged_at, p.state_at) as landed_at
 from pull_requests p join repositories r using (repository_id)
@@ -291,7 +293,7 @@ from current_decisions c where list_contains(?, c.pull_uri)
 
 @dataclass(frozen=True, slots=True)
 class SettledQuery:
-    """A query for settled pull requests; `text` is sought in title, author and files, `repository` is a repo_key."""
+    """A query for settled pull requests; `text` is searched in title, author and files, `repository` is a repo_key."""
 
     text: str = ""
     repository: str = ""
@@ -301,7 +303,7 @@ class SettledQuery:
 
 @dataclass(frozen=True, slots=True)
 class SettledRow:
-    """A merged or closed pull request; `outcome` says what became of it, `number` is that on the forge."""
+    """A merged or closed pull request; `outcome` is in words, `number` is the forge's."""
 
     uri: str
     title: str
@@ -314,7 +316,7 @@ class SettledRow:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """One page of them, the newest first; `repositories` are key and name of all that are watched."""
+    """One page of settled pull requests, newest first; `repositories` are key and name of all watched ones."""
 
     rows: tuple[SettledRow, ...]
     total: int
@@ -325,7 +327,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class RowState:
-    """The state of an open pull request that ends a snooze when it changes; `lane` is its group in the queue."""
+    """The state of an open pull request; a change of it ends a snooze. `lane` is its group in the queue."""
 
     seen: Seen
     lane: str
@@ -333,16 +335,19 @@ class RowState:
 
 
 def settled(rows: Rows, query: SettledQuery) -> Settled:
-    """Return one page of merged and closed pull requests of watched repositories; the last one where it is too high."""
-    found = _settled_page(rows, query, query.page)
-    if not found and query.page > 1:
+    """Return one page of merged and closed pull requests of watched repositories.
+
+    The last page where `page` is too high.
+    """
+    page_rows = _settled_page(rows, query, query.page)
+    if not page_rows and query.page > 1:
         first = _settled_page(rows, query, 1)
         last = -(-first[0]["total"] // SETTLED_PAGE) if first else 1
         return settled(rows, SettledQuery(query.text, query.repository, query.outcome, last))
-    total = found[0]["total"] if found else 0
+    total = page_rows[0]["total"] if page_rows else 0
     pages = max(1, -(-total // SETTLED_PAGE))
-    places = tuple((row["repo_key"], row["name"]) for row in rows.rows(WATCHED_NAMES))
-    return Settled(_settled_rows(rows, found), total, query.page, pages, places)
+    repositories = tuple((row["repo_key"], row["name"]) for row in rows.rows(WATCHED_NAMES))
+    return Settled(_settled_rows(rows, page_rows), total, query.page, pages, repositories)
 
 
 def _settled_page(rows: Rows, query: SettledQuery, page: int) -> list[dict[str, Any]]:
@@ -360,10 +365,10 @@ def _settled_page(rows: Rows, query: SettledQuery, page: int) -> list[dict[str, 
     return list(rows.rows(sql, [*params, SETTLED_PAGE, (page - 1) * SETTLED_PAGE]))
 
 
-def _settled_rows(rows: Rows, found: Collection[Mapping[str, Any]]) -> tuple[SettledRow, ...]:
-    if not found:
+def _settled_rows(rows: Rows, page_rows: Collection[Mapping[str, Any]]) -> tuple[SettledRow, ...]:
+    if not page_rows:
         return ()
-    by_uri = {row["pull_uri"]: row for row in rows.rows(PULLS, [[row["pull_uri"] for row in found]])}
+    by_uri = {row["pull_uri"]: row for row in rows.rows(PULLS, [[row["pull_uri"] for row in page_rows]])}
     authors = People(rows, (row["author_id"] for row in by_uri.values())).persons
     outcomes = outcomes_in_words(rows, list(by_uri.values()))
     return tuple(
@@ -374,29 +379,29 @@ def _settled_rows(rows: Rows, found: Collection[Mapping[str, Any]]) -> tuple[Set
             number=row["number"],
             author=authors[row["author_id"]],
             outcome=outcomes[row["pull_uri"]],
-            settled_at=one["settled_at"],
+            settled_at=page_row["settled_at"],
         )
-        for one in found
-        if (row := by_uri.get(one["pull_uri"]))
+        for page_row in page_rows
+        if (row := by_uri.get(page_row["pull_uri"]))
     )
 
 
 def unmarked_merges(
     rows: Rows, viewer: str, keys: Collection[str], after: datetime, before: datetime, most: int
 ) -> dict[str, datetime]:
-    """Return when each was merged that was merged in that span, somebody else sent and nobody judged since.
+    """Return the merge times, by at-uri, of other people's merges in this span that nobody has judged since.
 
-    The newest comes first. `keys` are those of the repositories, "" among them for all.
+    The newest comes first. `keys` are those of the repositories; "" among them stands for all.
     """
-    told = {"viewer": viewer, "everywhere": "" in keys, "keys": sorted(keys)}
-    found = rows.rows(UNMARKED, told | {"after": after, "before": before, "most": most})
-    return {row["pull_uri"]: row["landed_at"] for row in found}
+    parameters = {"viewer": viewer, "everywhere": "" in keys, "keys": sorted(keys)}
+    merges = rows.rows(UNMARKED, parameters | {"after": after, "before": before, "most": most})
+    return {row["pull_uri"]: row["landed_at"] for row in merges}
 
 
 def row_states(rows: Rows, uris: Collection[str]) -> dict[str, RowState]:
-    """Return those of these pull requests that are open in a watched repository, by address."""
-    found = rows.rows(ROW_STATES, [list(uris)]) if uris else []
+    """Return the states of those of these pull requests that are open in a watched repository, by at-uri."""
+    states = rows.rows(ROW_STATES, [list(uris)]) if uris else []
     return {
         row["pull_uri"]: RowState(Seen(*(row[name] for name in ROUND_KEY)), row["lane"], row["comments"])
-        for row in found
+        for row in states
     }

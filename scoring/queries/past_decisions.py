@@ -1,6 +1,7 @@
-"""Explains decisions of the past: judges one again from its inputs, and examines an approval that went wrong.
+"""Explain past decisions: judge one again from its inputs, and examine an approval that went wrong.
 
-Of an approval that went wrong it reads the facts known then, the rules that would have held it, and others like it.
+For an approval that went wrong it reads the facts known at that time, the rules that would have stopped it, and similar
+pull requests.
 """
 
 import json
@@ -22,8 +23,8 @@ from scoring.pipeline.lane_history import PASSED
 from scoring.pipeline.stored import People, read_thresholds, read_verdict
 from scoring.types import Content, Lane, Person, Verdict
 
-# `as_of` is the clock of what was seen, live the wall's and in a replay the recording's. The wall may be set back: the
-# pass that had read more is the later one whatever they say.
+# `as_of` is the time of the data: the wall clock when live, the recording's in a replay. The wall clock may be set
+# back, so the pass that had read more data is the later one.
 DECISION_AT = """
 select * from scores where pull_uri = $uri and as_of <= $moment
 order by data_version desc nulls last, as_of desc, decided_clock desc limit 1
@@ -33,7 +34,7 @@ SHOWN_COLUMNS = ("score_id", "pull_uri", "record_cid", "round", "patch_id", "as_
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A decision of the past, and what today's rules make of its inputs; `again` is None where no inputs were kept."""
+    """A past decision, and the result of today's rules on its inputs; `again` is None where no inputs were stored."""
 
     row: Mapping[str, Any]
     told: Verdict
@@ -42,7 +43,7 @@ class Replayed:
 
     @property
     def is_same(self) -> bool:
-        """Return whether the same lane, reasons and P(clean) come out, to the last digit."""
+        """Return whether lane, reasons and P(clean) are identical, to the last digit."""
         return self.again is not None and (
             self.again.lane is self.told.lane
             and self.again.reasons == self.told.reasons
@@ -51,55 +52,55 @@ class Replayed:
 
 
 def replay_decision(rows: Rows, uri: str, moment: datetime) -> Replayed | None:
-    """The decision on this pull request that was in force at `moment`, judged again; None where there was none."""
+    """Judge again the decision on this pull request that was in force at `moment`; None where there was none."""
     row = rows.row(DECISION_AT, {"uri": uri, "moment": moment})
     return None if row is None else judge_again(row)
 
 
 def judge_again(row: Mapping[str, Any]) -> Replayed:
-    """A row of `scores` about a pull request, judged again from the inputs that it keeps."""
-    told = read_verdict(row)
+    """Judge a row of `scores` about a pull request again from its stored inputs."""
+    verdict = read_verdict(row)
     if row["inputs"] is None:
-        return Replayed(row, told, None, same_rules=False)
+        return Replayed(row, verdict, None, same_rules=False)
     inputs = read_inputs(row["inputs"])
-    return Replayed(row, told, judge_inputs(inputs), inputs.gate_version == GATE_VERSION)
+    return Replayed(row, verdict, judge_inputs(inputs), inputs.gate_version == GATE_VERSION)
 
 
-def why_json(found: Replayed) -> dict[str, Any]:
-    """Return what `why --json` prints: the row, its inputs, and what they give now."""
-    row, again = found.row, found.again
+def why_json(replayed: Replayed) -> dict[str, Any]:
+    """Return the output of `why --json`: the row, its inputs, and today's verdict on them."""
+    row, again = replayed.row, replayed.again
     return {
         **{name: row[name] for name in SHOWN_COLUMNS},
-        "verdict": found.told,
+        "verdict": replayed.told,
         "content_risk": row["content_risk"],
         "thresholds": msgspec.json.decode(row["thresholds"]),
         "model_version": row["model_version"],
         "trust_measure": row["trust_measure"],
         "inputs": None if row["inputs"] is None else msgspec.json.decode(row["inputs"]),
         "again": again,
-        "same_rules": found.same_rules,
-        "is_same": found.is_same,
+        "same_rules": replayed.same_rules,
+        "is_same": replayed.is_same,
     }
 
 
-def why_lines(found: Replayed) -> list[str]:
-    """Return what `why` prints: what was judged, what was decided and why, what was known, and what that gives now."""
-    row = found.row
+def why_lines(replayed: Replayed) -> list[str]:
+    """Return the output of `why`: the change, the decision, its reasons, known facts, and today's verdict."""
+    row = replayed.row
     return [
         f"{row['pull_uri']}",
         f"decided as of {row['as_of']:%Y-%m-%d %H:%M:%S} UTC, decision {row['score_id']}",
         f"judged: record {visible_name(row['record_cid'])}, round {row['round']}, "
         f"patch {row['patch_id'] or 'not known'}",
-        f"lane: {found.told.lane}, stays clean: {_probability(found.told)}, "
-        f"content risk {_figure(row['content_risk'])}",
-        *(f"  - {sentence(reason)}" for reason in found.told.reasons),
+        f"lane: {replayed.told.lane}, stays clean: {_chance_text(replayed.told)}, "
+        f"content risk {_risk_text(row['content_risk'])}",
+        *(f"  - {sentence(reason)}" for reason in replayed.told.reasons),
         f"model {row['model_version']}, trust by {row['trust_measure']}, data version {row['data_version']}",
-        *_known(row["inputs"]),
-        _outcome(found),
+        *_input_lines(row["inputs"]),
+        _outcome(replayed),
     ]
 
 
-def _probability(verdict: Verdict) -> str:
+def _chance_text(verdict: Verdict) -> str:
     estimate = verdict.estimate
     if estimate.probability is None:
         return "no score yet"
@@ -107,35 +108,35 @@ def _probability(verdict: Verdict) -> str:
     return f"{percent(estimate.probability)} ({interval}, {estimate.cases} cases)"
 
 
-def _figure(value: float | None) -> str:
+def _risk_text(value: float | None) -> str:
     return "not known" if value is None else risk_percent(value)
 
 
-def _known(stored: str | None) -> list[str]:
-    """The inputs, a line each part; texts in them come from the network and are shown as JSON in ASCII."""
+def _input_lines(stored: str | None) -> list[str]:
+    """Return the inputs, one line each; texts in them come from the network and are shown as JSON in ASCII."""
     if stored is None:
         return []
     parts = msgspec.json.decode(stored).items()
     return ["known then:", *(f"  {name}: {json.dumps(value, separators=(',', ':'))}" for name, value in parts)]
 
 
-def _outcome(found: Replayed) -> str:
-    if found.again is None:
+def _outcome(replayed: Replayed) -> str:
+    if replayed.again is None:
         return "This decision was made by a version that kept no inputs: it cannot be judged again."
-    if found.is_same:
+    if replayed.is_same:
         return "Judged again from these inputs: the same lane, reasons and chance."
-    because = "" if found.same_rules else " The rules have changed since."
-    return f"Judged again from these inputs: {found.again.lane} ({_codes(found.again)}).{because}"
+    because = "" if replayed.same_rules else " The rules have changed since."
+    return f"Judged again from these inputs: {replayed.again.lane} ({_reason_codes(replayed.again)}).{because}"
 
 
-def _codes(verdict: Verdict) -> str:
+def _reason_codes(verdict: Verdict) -> str:
     return ", ".join(reason.code for reason in verdict.reasons)
 
 
 SPAN = timedelta(days=30)
 LISTED = 100
 Shared = Literal["author", "voucher", "paths", "model"]
-SHARES: tuple[Shared, ...] = ("author", "voucher", "paths", "model")  # the nearest first
+SHARES: tuple[Shared, ...] = ("author", "voucher", "paths", "model")  # the closest first
 
 APPROVAL = f"""
 select a.*, m.actor_id, p.author_id, p.patch_ref from approvals a join maintainer_actions m using (action_key)
@@ -143,9 +144,9 @@ join pull_requests p on p.pull_uri = a.pull_uri
 where a.pull_uri = ? and (a.state in ('{IN_FORCE}', '{MERGED}', 'merged something else') or a.reason = 'closed')
 order by a.approved_at desc, a.action_key limit 1
 """
-# Decisions on what an approval names: the one that it saw, else the newest that was made by then. Where the stream's
-# clock stands, what was learned since is as old as the approval, so only the name tells them apart. The pass that had
-# read more is the later one: the wall clock may be set back.
+# Decisions on the approved version: the one that the approver saw, else the newest made by then. In a replay the clock
+# may stand still, and later data has the approval's time, so only the stored id tells them apart. The pass that had
+# read more data is the later one: the wall clock may be set back.
 SAME = (
     "s.pull_uri = a.pull_uri and s.round = a.round and s.record_cid is not distinct from a.record_cid "
     "and s.patch_id is not distinct from a.patch_id and (s.score_id = a.decision or s.as_of <= a.approved_at)"
@@ -164,7 +165,7 @@ select c.did, c.handle, c.handle_verified from trust t join contributors c on li
 where t.contributor_id = ? and c.contributor_id <> t.contributor_id
 """
 PATHS = "select paths from touched_files where pull_uri = ? and patch_ref = ?"
-# Whatever was fast-laned since, push-holders' own apart, by its newest decision of that lane.
+# Pull requests that were fast-laned since, push-holders' own apart, each by its newest decision of that lane.
 FAST_LANED = f"""
 select s.pull_uri, s.contributor_id, s.repository_id, s.model_version, s.inputs, s.as_of, p.title, p.state,
   coalesce(r.name, r.repo_key) as repository_name, coalesce(list_has_any(t.paths, $paths), false) as same_paths,
@@ -178,7 +179,7 @@ where s.pull_uri is not null and s.lane = 'fast_lane' and s.as_of > $since and s
 qualify row_number() over (partition by s.pull_uri order by {NEWEST}) = 1
 order by s.as_of desc, s.pull_uri
 """
-# What the lane of a repository let through since a moment, with what is known of it.
+# Pull requests that a repository's lane let through since a moment, with their known labels.
 LET_THROUGH = f"""
 select p.pull_uri, l.clean from ({PASSED}) p left join (from labels where known_from <= $now) l using (pull_uri)
 where p.repository_id = $repository and p.passed_at >= $since
@@ -189,15 +190,15 @@ class _Path(msgspec.Struct):
     path: tuple[str, ...] = ()
 
 
-class _Sent(msgspec.Struct):
-    """The part of stored inputs that tells through whom trust came."""
+class _StoredPath(msgspec.Struct):
+    """The part of stored inputs with the trust path."""
 
     evidence: _Path
 
 
 @dataclass(frozen=True, slots=True)
 class LikeIt:
-    """Another pull request that was fast-laned lately, and what it shares with the one that went wrong."""
+    """Another recently fast-laned pull request, and what it shares with the one that went wrong."""
 
     uri: str
     title: str
@@ -211,10 +212,10 @@ class LikeIt:
 
 @dataclass(frozen=True, slots=True)
 class BudgetState:
-    """The count of one lane since it was opened (`since`, None where nobody knows), and how much may be bad of it.
+    """The count of one lane since it was opened (`since`, None where unknown), and its budget of bad outcomes.
 
-    `settled` are those whose outcome is known, `bad` those of them that were not clean; `budget` is the share that the
-    lane allowed when it let the one through that went wrong. Nothing was let through where that one took another way.
+    `settled` have a known outcome, and `bad` of these were not clean; `budget` is the share of bad outcomes that the
+    lane allowed when it let the bad one through. The counts are 0 where that one did not go through the lane.
     """
 
     let_through: int
@@ -230,10 +231,10 @@ class BudgetState:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """The facts known of a pull request when somebody approved it, and what follows from that it was bad.
+    """The facts known about a pull request when somebody approved it, and the consequences of its bad outcome.
 
-    `content` is the content verdict, None where nobody had reviewed it; `path` are names as they were shown then.
-    `voucher` is the account behind the path's last vouch, None where there was none or it cannot be told any more.
+    `content` is the content verdict, None where nobody had reviewed it; `path` holds the names as displayed then.
+    `voucher` is the account of the path's last vouch, None where there was none or it can no longer be identified.
     `is_named`: the approval names this decision; else it is the newest that was made by then.
     """
 
@@ -252,14 +253,14 @@ class Incident:
     is_named: bool
     would_hold: tuple[TightenedRule, ...]
     like_it: tuple[LikeIt, ...]  # at most LISTED, those that share most first
-    shared: Mapping[Shared, int]  # how many in all share each
+    shared: Mapping[Shared, int]  # how many share each, listed or not
     budget: BudgetState
 
 
 def incident(rows: Rows, uri: str, now: datetime) -> Incident | None:
-    """The incident of a pull request that was marked bad; None where no approval of it took effect here.
+    """Return the incident of a pull request that was marked bad; None where no approval of it took effect here.
 
-    Whether and by whom it was marked is the caller's to know: the mark itself may not have arrived yet.
+    The caller must know that it was marked and by whom: the mark itself may not have arrived yet.
     """
     approval = rows.row(APPROVAL, [uri])
     row = rows.row(DECISION, [approval["action_key"]]) if approval else None
@@ -269,7 +270,7 @@ def incident(rows: Rows, uri: str, now: datetime) -> Incident | None:
     inputs = read_inputs(row["inputs"]) if row["inputs"] else None
     paths = rows.value(PATHS, [uri, approval["patch_ref"]]) or []
     path = inputs.evidence.path if inputs else ()
-    like_it, shared = _like_it(rows, row, _voucher_name(path), paths, now)
+    like_it, shared = _similar(rows, row, _voucher_name(path), paths, now)
     return Incident(
         uri=uri,
         author=people[approval["author_id"]],
@@ -292,28 +293,28 @@ def incident(rows: Rows, uri: str, now: datetime) -> Incident | None:
 
 
 def _voucher_name(path: Sequence[str]) -> str:
-    """Through whom trust came at last, as it was shown; "" without a path."""
+    """Return the displayed name of the last voucher on a trust path; "" without a path."""
     return path[-2] if len(path) > 1 else ""
 
 
 def _voucher(rows: Rows, author: int, name: str) -> Person | None:
-    """Return whose name that was, among all who ever vouched for the author or stand on a path to them."""
-    found = [row for row in rows.rows(VOUCHERS, [author, author]) if display_name(row) == name] if name else []
-    return Person(found[0]["did"], name) if len(found) == 1 else None
+    """Return the person with that name among all who ever vouched for the author or stand on a path to them."""
+    matches = [row for row in rows.rows(VOUCHERS, [author, author]) if display_name(row) == name] if name else []
+    return Person(matches[0]["did"], name) if len(matches) == 1 else None
 
 
-def _like_it(
+def _similar(
     rows: Rows, wrong: Mapping[str, Any], voucher: str, paths: Sequence[str], now: datetime
 ) -> tuple[tuple[LikeIt, ...], dict[Shared, int]]:
-    found = rows.rows(FAST_LANED, {"uri": wrong["pull_uri"], "since": now - SPAN, "paths": list(paths)})
-    marked = [(row, shares) for row in found if (shares := _shares(row, wrong, voucher))]
-    shared: dict[Shared, int] = {name: sum(name in shares for _, shares in marked) for name in SHARES}
-    nearest = sorted(marked, key=lambda one: [name not in one[1] for name in SHARES])[:LISTED]
+    recent = rows.rows(FAST_LANED, {"uri": wrong["pull_uri"], "since": now - SPAN, "paths": list(paths)})
+    similar = [(row, shares) for row in recent if (shares := _shared_traits(row, wrong, voucher))]
+    shared: dict[Shared, int] = {name: sum(name in shares for _, shares in similar) for name in SHARES}
+    nearest = sorted(similar, key=lambda entry: [name not in entry[1] for name in SHARES])[:LISTED]
     people = People(rows, (row["contributor_id"] for row, _ in nearest)).persons if nearest else {}
-    return tuple(_one_like_it(row, people[row["contributor_id"]], shares) for row, shares in nearest), shared
+    return tuple(_similar_pull(row, people[row["contributor_id"]], shares) for row, shares in nearest), shared
 
 
-def _one_like_it(row: Mapping[str, Any], author: Person, shares: tuple[Shared, ...]) -> LikeIt:
+def _similar_pull(row: Mapping[str, Any], author: Person, shares: tuple[Shared, ...]) -> LikeIt:
     return LikeIt(
         row["pull_uri"],
         row["title"] or "(no title)",
@@ -326,11 +327,11 @@ def _one_like_it(row: Mapping[str, Any], author: Person, shares: tuple[Shared, .
     )
 
 
-def _shares(row: Mapping[str, Any], wrong: Mapping[str, Any], voucher: str) -> tuple[Shared, ...]:
-    through = _voucher_name(decode_json(row["inputs"], _Sent).evidence.path) if row["inputs"] else ""
+def _shared_traits(row: Mapping[str, Any], wrong: Mapping[str, Any], voucher: str) -> tuple[Shared, ...]:
+    their_voucher = _voucher_name(decode_json(row["inputs"], _StoredPath).evidence.path) if row["inputs"] else ""
     shares: dict[Shared, bool] = {
         "author": row["contributor_id"] == wrong["contributor_id"],
-        "voucher": bool(voucher) and through == voucher,
+        "voucher": bool(voucher) and their_voucher == voucher,
         "paths": row["same_paths"] and row["repository_id"] == wrong["repository_id"],
         "model": row["model_version"] == wrong["model_version"],
     }
@@ -339,10 +340,10 @@ def _shares(row: Mapping[str, Any], wrong: Mapping[str, Any], voucher: str) -> t
 
 def _budget(rows: Rows, wrong: Mapping[str, Any], now: datetime) -> BudgetState:
     thresholds = read_thresholds(wrong)
-    given = {"repository": wrong["repository_id"], "since": thresholds.since or datetime.min, "now": now}
-    found = {row["pull_uri"]: row["clean"] for row in rows.rows(LET_THROUGH, given)}
-    if wrong["lane"] != Lane.FAST_LANE or wrong["pull_uri"] not in found:
+    parameters = {"repository": wrong["repository_id"], "since": thresholds.since or datetime.min, "now": now}
+    let_through = {row["pull_uri"]: row["clean"] for row in rows.rows(LET_THROUGH, parameters)}
+    if wrong["lane"] != Lane.FAST_LANE or wrong["pull_uri"] not in let_through:
         return BudgetState(0, 0, 0, thresholds.budget)
-    found[wrong["pull_uri"]] = False  # the mark may not have arrived here yet
-    known = [clean for clean in found.values() if clean is not None]
-    return BudgetState(len(found), len(known), known.count(False), thresholds.budget, thresholds.since)
+    let_through[wrong["pull_uri"]] = False  # the mark may not have arrived here yet
+    outcomes = [clean for clean in let_through.values() if clean is not None]
+    return BudgetState(len(let_through), len(outcomes), outcomes.count(False), thresholds.budget, thresholds.since)

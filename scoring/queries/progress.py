@@ -1,4 +1,4 @@
-"""Reads the progress of the first reading that somebody set off on /setup, and of the cases for the next training."""
+"""Read the progress of the first reading started on /setup, and the number of cases for the next training."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ from scoring.training.process import next_start
 from scoring.training.promotion import FEWEST_AUTHORS, FEWEST_CASES
 from scoring.training.rolling_origin import Clock, Past, first_judged
 
-LEAST_SECONDS, LEAST_ACCOUNTS = 5.0, 3  # below either a pace is chance
+LEAST_SECONDS, LEAST_ACCOUNTS = 5.0, 3  # below either a pace is noise
 NEWEST = """
 select b.state, b.began_clock, count(a.did) as accounts, count(*) filter (a.state <> 'waiting') as ended,
   count(*) filter (a.state in ('absent', 'failed')) as missing, coalesce(sum(a.records), 0)::bigint as records
@@ -23,7 +23,7 @@ from backfills b left join backfill_accounts a using (run_id)
 where run_id = (select run_id from backfills where reason = 'setup' order by began_clock desc, run_id limit 1)
 group by b.state, b.began_clock
 """
-# Runs that list every account; they go on after what was set off here, and fill the rest of the vouch graph.
+# Runs over every account; they continue after the reading started here and fill in the rest of the vouch graph.
 WHOLE = """
 select count(a.did) as accounts, count(*) filter (a.state <> 'waiting') as ended
 from backfills b left join backfill_accounts a using (run_id)
@@ -41,11 +41,11 @@ select (select count(*) from watched_repositories) as watched,
 
 @dataclass(frozen=True, slots=True)
 class FirstReading:
-    """The progress that /setup shows. `state` is 'none' where nothing was set off.
+    """The progress that /setup shows. `state` is 'none' where no reading was started.
 
-    `accounts` is what is known so far: each answer may lead to more. `missing` could not be had. `seconds_left` is None
-    until a pace was measured. `rest` are accounts ended and in all of the run that reads everybody, None where none is
-    under way; `unasked` are watched repositories whose knot was not asked who may push yet.
+    `accounts` counts those known so far: each answer may lead to more. `missing` could not be fetched. `seconds_left`
+    is None until there is a pace. `rest` counts finished and all accounts of the run over everybody, None where none
+    runs; `unasked` counts watched repositories whose knot has not yet been asked who may push.
     """
 
     state: Literal["none", "reading", "done"]
@@ -62,24 +62,21 @@ class FirstReading:
 
 
 def first_reading(rows: Rows, as_of: datetime) -> FirstReading:
-    """Return how it stands in this snapshot, which was published at `as_of` (naive UTC)."""
-    about, run, whole = rows.row(WAITING), rows.row(NEWEST), rows.row(WHOLE)
-    assert about is not None  # noqa: S101 - a select without a table has one row
+    """Return the progress in this snapshot, which was published at `as_of` (naive UTC)."""
+    totals, run, whole = rows.row(WAITING), rows.row(NEWEST), rows.row(WHOLE)
+    assert totals is not None  # noqa: S101 - a select without a table has one row
     rest = (whole["ended"], whole["accounts"]) if whole else None
-    ground = (about["cursor_us"] > 0, about["watched"], about["unasked"], about["pulls"])
+    shared_counts = (totals["cursor_us"] > 0, totals["watched"], totals["unasked"], totals["pulls"])
     if run is None:
-        return FirstReading("none", *ground, rest=rest)
+        return FirstReading("none", *shared_counts, rest=rest)
     done = run["state"] == "done"
     left = None if done else seconds_left(run["ended"], run["accounts"], (as_of - run["began_clock"]).total_seconds())
     counts = (run["accounts"], run["ended"], run["missing"], run["records"])
-    return FirstReading("done" if done else "reading", *ground, *counts, seconds_left=left, rest=rest)
+    return FirstReading("done" if done else "reading", *shared_counts, *counts, seconds_left=left, rest=rest)
 
 
 def seconds_left(ended: int, accounts: int, elapsed: float) -> float | None:
-    """Return how long the rest takes at the pace since the beginning.
-
-    None while too little has ended to tell a pace.
-    """
+    """Return how long the rest takes at the pace so far; None while too little has finished to know a pace."""
     if ended < LEAST_ACCOUNTS or elapsed < LEAST_SECONDS:
         return None
     return max(accounts - ended, 0) * elapsed / ended
@@ -87,10 +84,10 @@ def seconds_left(ended: int, accounts: int, elapsed: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class TrainingNeed:
-    """Settled pull requests that models are compared on and how many people sent them, with the least of both.
+    """The settled pull requests that models are compared on and the number of their authors, with the minimum of both.
 
-    Below the least the plain rate serves. One is settled `quiet_days` after it was opened. `days` lie between
-    trainings, 0: never. `due` is naive UTC; None: at once.
+    Below the minimum the plain rate serves. A pull request is settled `quiet_days` after it was opened. `days` lie
+    between trainings, 0: never. `due` is naive UTC; None: at once.
     """
 
     cases: int
@@ -103,9 +100,9 @@ class TrainingNeed:
 
 
 def training_need(snapshot: Rows, now: datetime, folder: Path, days: int, window_days: int) -> TrainingNeed:
-    """Count what training would compare models on, as it counts; `folder` holds the models.
+    """Count the cases that training would compare models on, as it counts them; `folder` holds the models.
 
-    Reading the cases takes 40 ms of 13,000 pull requests, so that callers keep the answer.
+    Reading the cases takes 40 ms for 13,000 pull requests, so callers cache the result.
     """
     build_cases(snapshot, now, window_days)
     past, moment = Past(read_cases(snapshot), LABEL, read_lane(snapshot, now)), np.datetime64(now, "us")

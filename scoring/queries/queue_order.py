@@ -1,6 +1,6 @@
 """The order within a lane: changes that most need a person come first, and each first-timer gets a turn. Pure.
 
-docs/method.md states the rule and its bound. Pages, API and backtest take their order from here.
+docs/method.md states the rule and its bound. Pages, API and backtest use this order.
 """
 
 from collections import OrderedDict
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scoring.queries.types import QueueSort
 
 TURN = 3  # each third place goes to the first-timer who has waited longest
-UNKNOWN_NEED = 0.5  # of a change that nobody read, by somebody whose chance nobody knows
-LIFT_DAYS, MOST_LIFT = 21, 5  # each three weeks of waiting count as a tenth of need, and no more than five of them
-FINDING = 0.4  # content risk from which something of medium severity or worse was found
+UNKNOWN_NEED = 0.5  # for an unread change by an author without a known chance
+LIFT_DAYS, MOST_LIFT = 21, 5  # each three weeks of waiting count as a tenth of need, at most five times
+FINDING = 0.4  # content risk of a finding of medium severity or worse
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Times = NDArray[np.datetime64]
@@ -24,11 +24,11 @@ Positions = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Open pull requests of one lane as columns of one length, in an order that breaks ties.
+    """Open pull requests of one lane as columns of equal length, in an order that breaks ties.
 
     `chance` is P(clean) and `risk` the content risk, NaN where unknown. `waited` counts the days since it was first
-    seen: `opened_at` is a claim of its author, so it only orders one day. `changed`: somebody approved an earlier
-    round. `on_author`: the last word was a maintainer's.
+    seen: `opened_at` is the author's claim, so it only orders rows within a day. `changed`: somebody approved an
+    earlier round. `on_author`: a maintainer spoke last.
     """
 
     chance: Floats
@@ -39,15 +39,15 @@ class Waiting:
     changed: Mask
     on_author: Mask
 
-    def select(self, which: Positions) -> Self:
-        return type(self)(*(getattr(self, name)[which] for name in self.__slots__))
+    def select(self, positions: Positions) -> Self:
+        return type(self)(*(getattr(self, name)[positions] for name in self.__slots__))
 
 
 def order_lane(waiting: Waiting, sort: QueueSort, verdicts: int) -> Positions:
-    """Return the positions of all of them in the order shown, those that changed after an approval first.
+    """Return the positions of all rows in display order; those that changed after an approval come first.
 
-    `verdicts` counts everything decided so far and each request for changes. With each of them the places kept for
-    first-timers move up by one, so that a verdict on the first row leaves the order of the others as it was.
+    `verdicts` counts all decisions so far, requests for changes included. With each of them the places for first-timers
+    move up by one, so that a verdict on the first row leaves the order of the others unchanged.
     """
     if sort == "need":
         keys = _need_keys(waiting)
@@ -59,53 +59,56 @@ def order_lane(waiting: Waiting, sort: QueueSort, verdicts: int) -> Positions:
     order = np.lexsort([*keys, ~waiting.changed])
     if sort != "need":
         return order
-    top = int(waiting.changed.sum())
-    return np.concatenate([order[:top], _with_first_timers(waiting, order[top:], verdicts + top)])
+    changed_count = int(waiting.changed.sum())
+    return np.concatenate(
+        [order[:changed_count], _with_first_timers(waiting, order[changed_count:], verdicts + changed_count)]
+    )
 
 
 def _need_keys(waiting: Waiting) -> list[NDArray[Any]]:
-    """Return the keys of the order by need and by waiting, the last one first.
+    """Return the sort keys by need and by waiting, the most important last.
 
-    What waits rises, yet never above a finding that needs a person at least as much: a finding for which its author has
-    to do nothing is moved up to the first of those who stand there because they wait.
+    A waiting row rises, yet never above a finding that needs a person at least as much: a finding that does not wait
+    for its author moves up to the first row that stands there because it waited.
     """
     need = need_band(waiting.chance, waiting.risk)
     lift = np.minimum(waiting.waited // LIFT_DAYS, MOST_LIFT)
     keys: list[NDArray[Any]] = [waiting.opened_at, -waiting.waited, waiting.on_author]
     order = np.lexsort([*keys, -(need + lift)])
-    place = np.empty(len(order))
-    place[order] = np.arange(len(order))
-    found = (np.nan_to_num(waiting.risk) >= FINDING) & ~waiting.on_author
-    others = order[~found[order]]
-    for band in np.unique(need[found]):
+    ranks = np.empty(len(order))
+    ranks[order] = np.arange(len(order))
+    has_finding = (np.nan_to_num(waiting.risk) >= FINDING) & ~waiting.on_author
+    others = order[~has_finding[order]]
+    for band in np.unique(need[has_finding]):
         behind = others[need[others] <= band]
-        same = found & (need == band)
-        place[same] = np.minimum(place[same], place[behind[:1]] - 0.5) if len(behind) else place[same]
-    return [*keys, -need, place]
+        same_band = has_finding & (need == band)
+        ranks[same_band] = np.minimum(ranks[same_band], ranks[behind[:1]] - 0.5) if len(behind) else ranks[same_band]
+    return [*keys, -need, ranks]
 
 
 def need_band(chance: Floats, risk: Floats) -> Floats:
     """Return how much each change needs a person, in whole tenths from 0 to 9.
 
     Need is the larger of the content risk and the chance that the change does not stay clean: neither hides the other.
-    Within a tenth the difference is noise, so there the turn and the age decide, and the order is stable.
+    Within a tenth the difference is noise, so turn and age decide, and the order is stable.
     """
-    need = np.fmax(1.0 - chance, risk)  # NaN only where both are
+    need = np.fmax(1.0 - chance, risk)  # NaN only where both are NaN
     return np.minimum(np.round(100 * np.where(np.isnan(need), UNKNOWN_NEED, need)) // 10, 9)
 
 
 def _with_first_timers(waiting: Waiting, order: Positions, verdicts: int) -> Positions:
     """Give each TURN-th place of an order, counted from the first verdict on, to the longest waiting first-timer.
 
-    Who has to answer themselves is given none: what nobody can decide would hold the places of all who came later.
+    A first-timer who has to answer first gets no turn: rows that nobody can decide would block the places of all later
+    ones.
     """
-    first = order[(waiting.first_timer & ~waiting.on_author)[order]]
-    oldest = first[np.lexsort([first, waiting.opened_at[first], -waiting.waited[first]])]
+    first_timers = order[(waiting.first_timer & ~waiting.on_author)[order]]
+    oldest = first_timers[np.lexsort([first_timers, waiting.opened_at[first_timers], -waiting.waited[first_timers]])]
     everybody, newcomers = OrderedDict.fromkeys(order.tolist()), OrderedDict.fromkeys(oldest.tolist())
-    places = []
-    for place in range(verdicts + 1, verdicts + 1 + len(order)):
-        found = next(iter(newcomers if newcomers and place % TURN == 0 else everybody))
-        del everybody[found]
-        newcomers.pop(found, None)
-        places.append(found)
-    return np.array(places, dtype=np.int64)
+    chosen = []
+    for position in range(verdicts + 1, verdicts + 1 + len(order)):
+        next_row = next(iter(newcomers if newcomers and position % TURN == 0 else everybody))
+        del everybody[next_row]
+        newcomers.pop(next_row, None)
+        chosen.append(next_row)
+    return np.array(chosen, dtype=np.int64)

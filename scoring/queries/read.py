@@ -1,4 +1,7 @@
-"""Reading for pages and JSON: both call these functions, on one pinned snapshot, and nothing else."""
+"""The read functions for pages and the JSON API.
+
+They read one pinned snapshot, and the web reads through nothing else.
+"""
 
 # ruff: noqa: F401 - every name is for those who read
 

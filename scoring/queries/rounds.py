@@ -1,4 +1,4 @@
-"""Reads the rounds of a pull request, what is kept of each patch, and where all of it stands on the forge.
+"""Read the rounds of a pull request, the stored patches, and their addresses on the forge.
 
 It also finds the pull request that an address means, and what anybody may know of it.
 """
@@ -17,9 +17,9 @@ from ingest.store.snapshots import PerSnapshot, Snapshot
 from ingest.store.transaction import Rows
 from scoring.pipeline.interventions import LEFT_OUT
 
-ROUNDS_SHOWN = 50  # the newest: anybody can add a round to a pull request of theirs every second
+ROUNDS_SHOWN = 50  # the newest: anybody can add a round to their own pull request every second
 
-# A patch that was exchanged for another within its round stays in the list, and is numbered back from the last one.
+# A patch that was replaced within its round stays in the list, and is numbered back from the last one.
 ROUNDS = f"""
 with named as (
   select round, patch_ref, seen_at from pull_rounds where pull_uri = $uri
@@ -48,9 +48,9 @@ _repositories = PerSnapshot[Mapping[str, Any] | None]()
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One patch that a pull request named. `state` is None while it was not fetched, `problem` says why it was not.
+    """One patch that a pull request named. `state` is None while it was not fetched; `problem` says why.
 
-    `key` names it in addresses: its number from 1, and behind a hyphen how many patches replaced it within its round.
+    `key` names it in addresses: its number from 1, and after a hyphen how many patches replaced it within its round.
     """
 
     key: str
@@ -59,7 +59,7 @@ class Round:
     seen_at: datetime
     newest: bool
     state: Literal["read", "malformed", "oversized"] | None
-    sha256: str | None  # names the text that is kept; None: none is
+    sha256: str | None  # hash of the stored text; None: none is stored
     patch_id: str | None
     bytes: int
     problem: str
@@ -67,22 +67,22 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class ForgeHome:
-    """The parts of a pull request's address on the forge that are known now, whatever it was called before."""
+    """The parts of a pull request's address on the forge as they are known now, even if names have changed."""
 
     author: str  # DID
-    owner: str | None  # DID of who owns the repository now
-    handle: str | None  # theirs, verified
-    name: str | None  # of the repository; None where none stands
+    owner: str | None  # DID of the repository's current owner
+    handle: str | None  # the owner's verified handle
+    name: str | None  # of the repository; None where it has none
     number: int | None
 
 
 def rounds(rows: Rows, uri: str) -> tuple[Round, ...]:
-    """The newest 50 patches that a pull request named, oldest first; () for one that names none."""
+    """Return the newest 50 patches that a pull request named, oldest first."""
     return tuple(_round(row) for row in rows.rows(ROUNDS, {"uri": uri}))
 
 
 def newest_patch(rows: Rows, uri: str, size: int) -> str | None:
-    """Return what names the kept patch of the newest round, where it has at most `size` bytes."""
+    """Return the hash of the newest round's stored patch where it has at most `size` bytes."""
     sql = (
         "select k.sha256 from pull_requests p join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref "
         "where p.pull_uri = ? and k.bytes <= ?"
@@ -91,21 +91,21 @@ def newest_patch(rows: Rows, uri: str, size: int) -> str | None:
 
 
 def forge_home(rows: Rows, uri: str, author: str, repository_key: str) -> ForgeHome:
-    """Return where a pull request of this DID in this repository stands on the forge by what is known now."""
+    """Return the current address parts on the forge of a pull request by this DID in this repository."""
     number = rows.value("select number from pull_pages where pull_uri = ?", [uri])
     row = _repository(rows, repository_key) or dict.fromkeys(("owner", "handle", "name"))
     return ForgeHome(author, row["owner"], row["handle"], row["name"], number)
 
 
 def _repository(rows: Rows, key: str) -> Mapping[str, Any] | None:
-    """Return who owns a repository and what it is called now, asked once for a snapshot: all of its rows lead there."""
+    """Return a repository's current owner and name, read once for a snapshot, since all of its rows need them."""
     if not isinstance(rows, Snapshot):
         return rows.row(REPOSITORY, [key])
     return _repositories.get(rows, key, lambda: rows.row(REPOSITORY, [key]))
 
 
 def kept_text(folder: Path, sha256: str | None) -> str | None:
-    """The text of a kept patch; None where none is kept, or where its file cannot be read back as it was stored."""
+    """Return the text of a stored patch; None where none is stored, or where its file does not match its hash."""
     if sha256 is None:
         return None
     try:
@@ -131,9 +131,9 @@ def _round(row: Mapping[str, Any]) -> Round:
 
 
 _PATH = re.compile(r"/@?([A-Za-z0-9.:_-]{1,253})/([A-Za-z0-9._-]{1,100})/pulls/([0-9]{1,9})(?:/.*)?")
-MOST = 20  # pull requests of one person that are shown
-FEWEST = 4  # characters from which a part of a title is sought: fewer are in every title
-# One statement whatever there is: what is hidden takes as long as what never was.
+MOST = 20  # pull requests shown for one person
+FEWEST = 4  # least length of a part of a title: shorter ones match every title
+# One statement in every case: a hidden pull request takes as long as one that never existed.
 HERE = f"""
 select p.pull_uri, coalesce(r.name, r.repo_key) as name, g.number, p.seen_at, p.state,
   case when p.state <> 'open' then coalesce(p.state_at, p.changed_at) end as decided_at,
@@ -155,7 +155,7 @@ order by p.seen_at desc, p.pull_uri limit {MOST}
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """A pull request as anybody is told of it: no title, no author, nothing that was judged.
+    """A pull request as anybody may see it: no title, no author, no judgement.
 
     `since`: when this site first saw it. `decided_at` is None while it is open. `first_timer`: nothing by its author
     was decided in that repository before it was opened.
@@ -171,16 +171,15 @@ class Here:
 
 
 def here(rows: Rows, address: str, who: str, title: str = "") -> tuple[Here, ...]:
-    """The pull request at `address` (an at-uri or its page on the forge), or the open ones of `who` or `title`.
+    """Return the pull request at `address` (an at-uri or its page on the forge), or the open ones by author or title.
 
-    The newest first. `who` is a DID or a verified handle; "" for nobody, as `address` and `title` are for nothing. A
-    part of a title of FEWEST characters is enough.
-    Left out are repositories that are not watched, and people who are hidden, erased or left out of the leaderboard.
-    Nothing is fetched.
+    The newest come first. `who` is a DID or a verified handle. Empty parameters match nothing. A part of a title with
+    FEWEST characters is enough. Repositories that are not watched are omitted, and people who are hidden, erased or
+    left out of the leaderboard. Nothing is fetched.
     """
     uri = address if address.startswith("at://") else pull_at(rows, address)
-    found = rows.rows(HERE, {"uri": uri or "", "who": who, "title": title})
-    return tuple(_here(row["name"], row) for row in found)
+    pulls = rows.rows(HERE, {"uri": uri or "", "who": who, "title": title})
+    return tuple(_here(row["name"], row) for row in pulls)
 
 
 def _here(name: str, row: Mapping[str, Any]) -> Here:
@@ -189,20 +188,20 @@ def _here(name: str, row: Mapping[str, Any]) -> Here:
 
 
 def pull_at(rows: Rows, address: str) -> str | None:
-    """The at-uri of the pull request whose page this is (https://HOST/OWNER/NAME/pulls/NUMBER); None where unknown.
+    """Return the at-uri of the pull request on this page (https://HOST/OWNER/NAME/pulls/NUMBER); None where unknown.
 
-    The host is not looked at: the page may be on a mirror of the forge's site. Nothing is fetched.
+    The host is ignored: the page may be on a mirror of the forge's site. Nothing is fetched.
     """
     try:
         path = unquote(urlsplit(address).path)
     except ValueError:
         return None
-    found = _PATH.fullmatch(path)
-    number = find_repository(rows, f"{found[1]}/{found[2]}") if found else None
-    if found is None or number is None:
+    match = _PATH.fullmatch(path)
+    number = find_repository(rows, f"{match[1]}/{match[2]}") if match else None
+    if match is None or number is None:
         return None
     sql = (
         "select g.pull_uri from pull_pages g join pull_requests p using (pull_uri) "
         "where p.repository_id = ? and g.number = ?"
     )
-    return rows.value(sql, [number, int(found[3])])
+    return rows.value(sql, [number, int(match[3])])

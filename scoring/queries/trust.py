@@ -1,10 +1,10 @@
-"""Explains somebody's trust and what depends on it, and finds vouches worth making, computed on demand.
+"""Explain somebody's trust and what depends on it, and find vouches worth making, computed on demand.
 
-All is computed from the same vouches, at the same moment, as the newest scores. What one seed set makes of everybody is
-kept while its snapshot is the newest, since a page asks for it again and again: 50 to 150 ms at 20,000 people and
-100,000 vouches. Five sixths of that are the graph, which is the same for every seed set.
+It uses the vouches and the time of the newest scores. The trust of everybody by one seed set is cached while its
+snapshot is the newest, since pages ask for it repeatedly: 50 to 150 ms at 20,000 people and 100,000 vouches. Five
+sixths of that are the graph, which all seed sets share.
 
-The vouches that a maintainer would do well to make are computed from each seed set by itself.
+The vouches worth making for a maintainer are computed separately for each seed set.
 """
 
 from collections import OrderedDict
@@ -33,10 +33,10 @@ from scoring.trust.table import Graph, read_graph
 from scoring.trust.what_if import ProposedVouch, blast_radius, propose_vouches
 from scoring.types import Person
 
-THRESHOLD = 0.5  # from this s on the work that somebody takes in may count (scoring/derived.sql)
+THRESHOLD = 0.5  # trust s at which a person's merges may count (scoring/derived.sql)
 SHOWN, VOUCHERS = 20, 100
 KEPT = 8  # seed sets
-RENEWED = 2  # seed sets that are computed anew for each snapshot, asked for or not
+RENEWED = 2  # seed sets that are recomputed for each new snapshot
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,49 +50,46 @@ class SeedView:
 
 
 _kept: OrderedDict[tuple[int, datetime, int, Policy], SeedView] = OrderedDict()
-_keeping = Lock()
+_views_lock = Lock()
 _graphs = PerSnapshot[Graph](1)
 
 
 def explain_trust(rows: Rows, did: str, repository: str | None, policy: Policy) -> TrustExplanation | None:
-    """Return why the seeds of a repository, or of the site, trust a contributor.
-
-    None where one of the two is unknown.
-    """
+    """Return why the seeds of a repository, or of the site, trust a contributor; None where either is unknown."""
     view = seed_view(rows, repository, policy)
     person = rows.value("select contributor_id from contributors where did = ?", [did])
     if view is None or person is None or person >= len(view.graph.position):
         return None
     place = int(view.graph.position[person])
-    return _explained(rows, view, place) if place >= 0 else None
+    return _explanation(rows, view, place) if place >= 0 else None
 
 
 def seed_view(rows: Rows, repository: str | None, policy: Policy) -> SeedView | None:
-    """Return what a seed set makes of everybody, kept for the newest snapshots.
+    """Return the trust of everybody by one seed set, cached for the newest snapshots.
 
     None for an unknown repository or no seeds.
     """
     number = 0 if repository is None else find_repository(rows, repository)
-    return None if number is None else _kept_view(rows, number, policy)
+    return None if number is None else _cached_view(rows, number, policy)
 
 
 def renew(snapshot: Snapshot, policy: Policy) -> None:
-    """Compute for a new snapshot the seed sets that were asked for last, before somebody asks for them again."""
-    with _keeping:
-        asked = dict.fromkeys(number for *_, number, used in reversed(_kept) if used == policy)
-    for number in reversed(list(asked)[:RENEWED]):  # what was asked for last stays the last
-        _kept_view(snapshot, number, policy)
+    """Compute the most recently used seed sets for a new snapshot before somebody asks for them again."""
+    with _views_lock:
+        numbers = dict.fromkeys(number for *_, number, used in reversed(_kept) if used == policy)
+    for number in reversed(list(numbers)[:RENEWED]):  # the most recently used stays the last
+        _cached_view(snapshot, number, policy)
 
 
-def _kept_view(rows: Rows, number: int, policy: Policy) -> SeedView | None:
+def _cached_view(rows: Rows, number: int, policy: Policy) -> SeedView | None:
     if not isinstance(rows, Snapshot):
         return _seed_view(rows, number, policy)
     key = (rows.number, rows.published_at, number, policy)
-    with _keeping:
-        held = _kept.get(key)
-    view = held or _seed_view(rows, number, policy)
+    with _views_lock:
+        cached = _kept.get(key)
+    view = cached or _seed_view(rows, number, policy)
     if view is not None:
-        with _keeping:
+        with _views_lock:
             _kept[key] = view
             _kept.move_to_end(key)
             while len(_kept) > KEPT:
@@ -110,8 +107,8 @@ def _seed_view(rows: Rows, number: int, policy: Policy) -> SeedView | None:
     standing = SeedSetTrust.compute(graph.vouches, graph.denounces, start, policy.parameters, policy.denounce_strength)
     flow = transfers_left(graph.vouches, standing.judged, start, policy.parameters)
     dominator = immediate_dominators(flow, policy.parameters.hops)
-    alone = np.where(hangs_on_one(dominator, flow.distance), dominator, NOBODY)
-    return SeedView(graph, standing, flow, alone)
+    sole_dominator = np.where(hangs_on_one(dominator, flow.distance), dominator, NOBODY)
+    return SeedView(graph, standing, flow, sole_dominator)
 
 
 def _graph(rows: Rows, as_of: datetime, policy: Policy) -> Graph:
@@ -120,28 +117,35 @@ def _graph(rows: Rows, as_of: datetime, policy: Policy) -> Graph:
     return _graphs.get(rows, policy, lambda: read_graph(rows, as_of, policy))
 
 
-def _explained(rows: Rows, view: SeedView, place: int) -> TrustExplanation:
-    """The explanation of one person; only people who are shown are named as hanging on them."""
+def _explanation(rows: Rows, view: SeedView, position_of_person: int) -> TrustExplanation:
+    """Return the explanation of one person; dependents who are hidden are not named."""
     hops, passage = view.standing.parameters.hops, view.standing.judged.passage
-    paths = disjoint_paths(view.flow, place, hops)
-    voucher, brought = contributions(view.flow, place, hops)
-    hanging = _hanging(rows, view, place)
-    dominator, distance = int(view.dominator[place]), int(passage.distance[place])
+    paths = disjoint_paths(view.flow, position_of_person, hops)
+    voucher, amounts = contributions(view.flow, position_of_person, hops)
+    hanging = _dependents(rows, view, position_of_person)
+    dominator, distance = int(view.dominator[position_of_person]), int(passage.distance[position_of_person])
     ids = view.graph.contributor_ids
-    named = [*(one for path in paths for one in path), *voucher[:VOUCHERS], *hanging[:SHOWN], max(dominator, 0)]
-    people = People(rows, ids[np.array(named, dtype=np.int64)]).persons
-    subject = np.full(len(voucher), place)
+    named_positions = [
+        *(member for path in paths for member in path),
+        *voucher[:VOUCHERS],
+        *hanging[:SHOWN],
+        max(dominator, 0),
+    ]
+    people = People(rows, ids[np.array(named_positions, dtype=np.int64)]).persons
+    subject = np.full(len(voucher), position_of_person)
     merges, evidence = view.graph.merges_behind(voucher, subject), view.graph.evidence_behind(voucher, subject)
-    shares = (brought / brought.sum()).tolist() if len(brought) else []
+    shares = (amounts / amounts.sum()).tolist() if len(amounts) else []
     return TrustExplanation(
         distance=distance if distance >= 0 else None,
-        paths=tuple(tuple(people[int(ids[one])] for one in path) for path in paths),
+        paths=tuple(tuple(people[int(ids[member])] for member in path) for path in paths),
         dominator=people[int(ids[dominator])] if dominator != NOBODY else None,
         vouchers=tuple(
-            Contribution(people[int(ids[one])], share, int(merged), int(named))
-            for one, share, merged, named in list(zip(voucher, shares, merges, evidence, strict=True))[:VOUCHERS]
+            Contribution(people[int(ids[member])], share, int(merged), int(named_positions))
+            for member, share, merged, named_positions in list(zip(voucher, shares, merges, evidence, strict=True))[
+                :VOUCHERS
+            ]
         ),
-        dependents=tuple(people[int(ids[one])] for one in hanging[:SHOWN]),
+        dependents=tuple(people[int(ids[member])] for member in hanging[:SHOWN]),
         dependents_total=len(hanging),
         threshold=THRESHOLD,
         weights=tuple(_weights(view.graph, path) for path in paths),
@@ -151,25 +155,27 @@ def _explained(rows: Rows, view: SeedView, place: int) -> TrustExplanation:
 def _weights(graph: Graph, path: Sequence[int]) -> tuple[float, ...]:
     vouches, weights = graph.vouches, list[float]()
     for voucher, subject in pairwise(path):
-        places = vouches.places(np.array([voucher]))
-        weights.append(float(vouches.weight[places[vouches.subject[places] == subject]][0]))
+        edges = vouches.places(np.array([voucher]))
+        weights.append(float(vouches.weight[edges[vouches.subject[edges] == subject]][0]))
     return tuple(weights)
 
 
-def _hanging(rows: Rows, view: SeedView, place: int) -> list[int]:
-    """Return who keeps the threshold only through this person's vouches, the deepest fall first."""
-    if not (view.flow.voucher == place).any():
+def _dependents(rows: Rows, view: SeedView, position_of_person: int) -> list[int]:
+    """Return people who keep the threshold only through this person's vouches, largest fall first."""
+    if not (view.flow.voucher == position_of_person).any():
         return []
-    fallen = blast_radius(view.flow, view.standing.judged.passage, view.standing.parameters, place, THRESHOLD).person
-    hidden = _places(view, (row["contributor_id"] for row in rows.rows("select contributor_id from hidden_people")))
-    return [int(one) for one in fallen if int(one) not in hidden]
+    losing = blast_radius(
+        view.flow, view.standing.judged.passage, view.standing.parameters, position_of_person, THRESHOLD
+    ).person
+    hidden = _positions(view, (row["contributor_id"] for row in rows.rows("select contributor_id from hidden_people")))
+    return [int(dependent) for dependent in losing if int(dependent) not in hidden]
 
 
-def _places(view: SeedView, people: Iterable[int]) -> set[int]:
+def _positions(view: SeedView, people: Iterable[int]) -> set[int]:
     return {int(view.graph.position[person]) for person in people if person < len(view.graph.position)}
 
 
-# Merges here, and what became of everything of theirs that settled: who has nothing settled yet is not proposed.
+# Merges here and settled outcomes everywhere; people with nothing settled are not proposed.
 RECORDS = """
 select contributor_id, merged_here, clean, clean + not_clean as cases from features
 where repository_id = ? and merged_here > 0 and clean + not_clean > 0
@@ -183,59 +189,65 @@ Record = Mapping[str, int]
 
 
 def vouches_worth_making(rows: Rows, did: str, repositories: Sequence[str], policy: Policy) -> tuple[VouchesWorth, ...]:
-    """The people whom one vouch by this maintainer would bring furthest, as the site's seeds see it and then as those
-    of each of `repositories` do: with merges there, P(clean) not below the prior, and s below .5. Seed sets that have
-    nobody to propose are left out.
+    """Return the people for whom one vouch by this maintainer would do the most.
+
+    First as seen by the site's seeds, then by those of each of `repositories`. The people have merges there, P(clean)
+    not below the prior, and s below .5. Seed sets without a proposal are omitted.
     """
     person = rows.value("select contributor_id from contributors where did = ?", [did])
-    found = (_from_seeds(rows, person, name, policy) for name in (None, *repositories)) if person is not None else ()
-    return tuple(one for one in found if one is not None)
+    by_seed_set = (
+        (_from_seeds(rows, person, name, policy) for name in (None, *repositories)) if person is not None else ()
+    )
+    return tuple(proposals for proposals in by_seed_set if proposals is not None)
 
 
 def seeds_in_force(rows: Rows, repository: int) -> tuple[Person, ...]:
-    found = rows.rows(SEEDS_IN_FORCE, [repository])
-    return tuple(sorted((Person(row["did"], display_name(row)) for row in found), key=lambda one: one.name))
+    seeds = rows.rows(SEEDS_IN_FORCE, [repository])
+    return tuple(sorted((Person(row["did"], display_name(row)) for row in seeds), key=lambda seed: seed.name))
 
 
 def _from_seeds(rows: Rows, person: int, repository: str | None, policy: Policy) -> VouchesWorth | None:
-    """The proposals from one seed set; None where there are none, or where the repository is unknown."""
+    """Return the proposals from one seed set; None where there are none, or where the repository is unknown."""
     view = seed_view(rows, repository, policy)
     if view is None or person >= len(view.graph.position):
         return None
     number = 0 if repository is None else find_repository(rows, repository)
     records = {int(view.graph.position[row["contributor_id"]]): row for row in _good_records(rows, number, policy)}
-    answers = _proposed(view, int(view.graph.position[person]), records)
+    proposals = _proposals(view, int(view.graph.position[person]), records)
     ids = view.graph.contributor_ids
-    people = People(rows, (ids[answer.person] for answer in answers)).persons
-    vouches = [(people[int(ids[one.person])], one, records[one.person]) for one in answers]
+    people = People(rows, (ids[proposal.person] for proposal in proposals)).persons
+    vouches = [
+        (people[int(ids[each_proposal.person])], each_proposal, records[each_proposal.person])
+        for each_proposal in proposals
+    ]
     name = None if repository is None else rows.value(NAME, [number])
-    return VouchesWorth(name, tuple(_shaped(*vouch) for vouch in vouches)) if vouches else None
+    return VouchesWorth(name, tuple(_vouch_worth(*vouch) for vouch in vouches)) if vouches else None
 
 
 def _good_records(rows: Rows, number: int | None, policy: Policy) -> Iterator[Record]:
-    """Yield who had work merged there and whose settled record is no worse than that of somebody unknown."""
+    """Yield people with merges there whose settled record is no worse than the prior for somebody unknown."""
     for row in rows.rows(RECORDS, [number]):
         estimate = shrunk_rate(row["clean"], row["cases"] - row["clean"], policy.prior, policy.strength)
         if estimate.probability is not None and estimate.probability >= policy.prior:
             yield row
 
 
-def _proposed(view: SeedView, maintainer: int, records: Mapping[int, Record]) -> list[ProposedVouch]:
+def _proposals(view: SeedView, maintainer: int, records: Mapping[int, Record]) -> list[ProposedVouch]:
     merges = np.zeros(len(view.graph.contributor_ids), dtype=np.int64)
-    for place, row in records.items():
-        merges[place] = row["merged_here"]
+    for position, row in records.items():
+        merges[position] = row["merged_here"]
     return propose_vouches(view.standing, view.graph.vouches, view.graph.denounces, maintainer, merges, THRESHOLD)
 
 
-def _shaped(person: Person, answer: ProposedVouch, record: Record) -> VouchWorth:
+def _vouch_worth(person: Person, proposal: ProposedVouch, record: Record) -> VouchWorth:
     return VouchWorth(
         person=person,
-        merges=answer.merges,
+        merges=proposal.merges,
         clean=record["clean"],
         cases=record["cases"],
-        before=answer.before,
-        after=answer.after,
-        opens=len(answer.opens),
-        exposure=answer.exposure.lanes if answer.exposure else 0,
+        before=proposal.before,
+        after=proposal.after,
+        opens=len(proposal.opens),
+        exposure=proposal.exposure.lanes if proposal.exposure else 0,
         threshold=THRESHOLD,
     )

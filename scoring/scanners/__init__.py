@@ -1,6 +1,6 @@
 """Deterministic scanners, one a file: every module here has SCANNER (its id) and `scan(submission)`.
 
-To add one, add a file. Modules whose name begins with an underscore hold the parts that scanners share.
+To add one, add a file. Modules with a leading underscore hold shared parts.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,13 +12,13 @@ from scoring.scanners.submission import Submission
 from scoring.types import Finding
 
 Scan = Callable[[Submission], Iterator[Finding]]
-SHARED = {"run", "submission", "whole_files"}  # no scanners, though others import them
+SHARED = {"run", "submission", "whole_files"}  # not scanners, though other packages import them
 FINDINGS_LIMIT = 200  # of one scanner on one change: more tell a person nothing more
 
 
 @cache
 def scanners() -> dict[str, Scan]:
-    """Return every scanner by its id, in the order of their ids."""
+    """Return every scanner by its id, sorted by id."""
     names = sorted(
         module.name
         for module in iter_modules(__path__)

@@ -1,8 +1,8 @@
-"""Source with each variable replaced by the text that was assigned to it, so that rules see through one step.
+"""Source with each variable replaced by its assigned text, so that rules see through one step.
 
-`const run = child_process.exec; const line = "zip " + name; run(line)` reads as `child_process.exec("zip " + name)`.
-Rows stay where they are. Literals are filled in only where nothing else is ever assigned to the name: a rule must not
-take a value for fixed that another line sets. Pure, and bounded: what grows too long stays as it is written.
+`const run = child_process.exec; const line = "zip " + name; run(line)` becomes `child_process.exec("zip " + name)`.
+Rows keep their places. A literal is filled in only where nothing else is ever assigned to the name: a rule must not
+treat a value as fixed that another line sets. Pure, and bounded: a text that grows too long stays as written.
 """
 
 import re
@@ -29,7 +29,7 @@ GROWTH = 4  # times the length of the source
 
 
 class Kinds(NamedTuple):
-    """Kinds of nodes in one grammar: what assigns, what names a variable, and what lists parameters."""
+    """Kinds of nodes in one grammar: assignments, uses of a variable, and lists of parameters."""
 
     definitions: tuple[str, ...]
     uses: tuple[str, ...] = ("identifier",)
@@ -96,7 +96,7 @@ _PLAIN_PARENTS = re.compile(
 _RECEIVERS = re.compile("member|selector|call|invocation|navigation|access|field|index")
 _SECRET = re.compile(r"(?i)passw|secret|token|credential|api_?key|private")
 _PROMISED = re.compile(r"^(?:\w+\.)?promisify\(([\w.]+)\)$|^([\w.]+)\.bind\(\w+\)$")
-_LOADED = re.compile(r"(?:await\s+)?(?:require|import)\s*\(")  # read as imports
+_LOADED = re.compile(r"(?:await\s+)?(?:require|import)\s*\(")  # handled as imports
 _PLAIN_TEXT = re.compile(r"""^(?:"([^"\\`$#{}]*)"|'([^'\\`$#{}]*)'|`([^`\\$]*)`)$""")
 _BUILT_IN = frozenset(
     {
@@ -125,7 +125,7 @@ _IMPORTED = re2.compile(r"(\w+)(?:\s*(?:\bas\b|:)\s*(\w+))?")
 _TAKEN_APART = re2.compile(
     r"(?:const|let|var)\s*\{([^{}]*)\}\s*=\s*(?:await\s+)?([A-Za-z_][\w.]*(?:\(\))?)\s*(?:;|\n|$)"
 )
-# Parameters of a handler that the framework fills with a visitor's input, and the expression that they stand for.
+# A handler's parameters that the framework fills with a visitor's input, and the expression that replaces them.
 _FROM_VISITOR: dict[str, tuple["re2._Regexp", str]] = {
     "java": (
         re2.compile(
@@ -152,7 +152,7 @@ _FROM_VISITOR: dict[str, tuple["re2._Regexp", str]] = {
 _HARMLESS_TYPES = frozenset(
     {"UUID", "Guid", "int", "Int", "Integer", "long", "Long", "short", "Short", "number", "boolean"}
 )
-HANDLER_CHARACTERS = 2_500  # after such a parameter, in which its name stands for that expression
+HANDLER_CHARACTERS = 2_500  # reach after such a parameter, within which its name is replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +166,14 @@ class _Definition:
 
 
 def expand(text: str, grammar: str, root: "SgNode") -> Expanded:
-    """Fill the values in; the text stays as it is where the grammar is not known or nothing is assigned."""
+    """Fill in the values; the text stays unchanged where the grammar is unknown or nothing is assigned."""
     if grammar not in GRAMMAR_KINDS or len(text) > SOURCE_CHARACTERS:
         return Expanded(text)
     return _Expansion(text, grammar, root).run()
 
 
 class _Expansion:
-    """A fragment while its values are filled in, from its beginning to its end."""
+    """A fragment whose values are filled in from beginning to end."""
 
     def __init__(self, text: str, grammar: str, root: "SgNode") -> None:
         self.text, self.grammar, self.root = text, grammar, root
@@ -186,34 +186,34 @@ class _Expansion:
         self._add_imports()
         self._add_taken_apart()
         self._add_parameters()
-        assigned = sorted(self._assigned(), key=lambda one: one[2].range().end.index)
+        assigned = sorted(self._assigned(), key=lambda assignment: assignment[2].range().end.index)
         names = {name for name, *_ in assigned} | set(self.known)
         if not names:
             return Expanded(self.text)
-        parameters, named = self._parameters(), {one[1].range().start.index for one in assigned}
+        parameters, target_offsets = self._parameters(), {assignment[1].range().start.index for assignment in assigned}
         waiting = iter(assigned)
         following = next(waiting, None)
         for use in sorted(self._uses(names), key=lambda node: node.range().start.index):
             spend()
-            place = use.range().start.index
-            while following is not None and following[2].range().end.index <= place:
+            offset = use.range().start.index
+            while following is not None and following[2].range().end.index <= offset:
                 self._define(*following)
                 following = next(waiting, None)
-            if place not in named:
+            if offset not in target_offsets:
                 self._fill_in(use, parameters)
         return self._result()
 
     def _add_imports(self) -> None:
         encodable = self.text.encode("utf-8", "replace").decode()
-        for found in _IMPORT.finditer(encodable) if self.grammar == "tsx" else ():
+        for match in _IMPORT.finditer(encodable) if self.grammar == "tsx" else ():
             spend()
-            module = re.sub(r"\W", ".", found["module"].removeprefix("node-"))
+            module = re.sub(r"\W", ".", match["module"].removeprefix("node-"))
             is_known = module.split(".")[0] in _BUILT_IN
-            row = self.text.count("\n", 0, found.start())
-            for name in filter(None, (found["default"], found["all"], found["bound"])):
+            row = self.text.count("\n", 0, match.start())
+            for name in filter(None, (match["default"], match["all"], match["bound"])):
                 if is_known and name != module:
                     self._add_import(name, row, module)
-            for original, alias in _IMPORTED.findall(found["named"] or found["taken"] or ""):
+            for original, alias in _IMPORTED.findall(match["named"] or match["taken"] or ""):
                 if is_known or (alias and alias != original):
                     self._add_import(alias or original, row, f"{module}.{original}" if is_known else original)
 
@@ -221,47 +221,47 @@ class _Expansion:
         self._add(_Definition(name, (0, len(self.text)), value, False, True, frozenset({row})))
 
     def _add_taken_apart(self) -> None:
-        """`const { name: other } = req.query` gives `other` the value `req.query.name`."""
+        """Give `other` the value `req.query.name` in `const { name: other } = req.query`."""
         encodable = self.text.encode("utf-8", "replace").decode()
-        for found in _TAKEN_APART.finditer(encodable) if self.grammar == "tsx" else ():
+        for match in _TAKEN_APART.finditer(encodable) if self.grammar == "tsx" else ():
             spend()
-            row, reach = self.text.count("\n", 0, found.start()), (found.start(), len(self.text))
-            for original, alias in _IMPORTED.findall(re.sub(r"=[^,]*", "", found[1])):
-                value = f"{found[2]}.{original}"
+            row, reach = self.text.count("\n", 0, match.start()), (match.start(), len(self.text))
+            for original, alias in _IMPORTED.findall(re.sub(r"=[^,]*", "", match[1])):
+                value = f"{match[2]}.{original}"
                 self._add(_Definition(alias or original, reach, value, False, True, frozenset({row})))
 
     def _add_parameters(self) -> None:
         if self.grammar not in _FROM_VISITOR:
             return
         pattern, value = _FROM_VISITOR[self.grammar]
-        for found in pattern.finditer(self.text.encode("utf-8", "replace").decode()):
+        for match in pattern.finditer(self.text.encode("utf-8", "replace").decode()):
             spend()
-            if found["type"].rstrip("?") in _HARMLESS_TYPES:
+            if match["type"].rstrip("?") in _HARMLESS_TYPES:
                 continue
-            reach = (found.end(), found.end() + HANDLER_CHARACTERS)
-            row, name = self.text.count("\n", 0, found.start()), found["name"]
+            reach = (match.end(), match.end() + HANDLER_CHARACTERS)
+            row, name = self.text.count("\n", 0, match.start()), match["name"]
             self._add(_Definition(name, reach, value.format(name=name), False, True, frozenset({row})))
 
-    def _add(self, made: _Definition) -> None:
-        """Keep a value; of more than KEPT the literals go first, since one value that is not fixed must stay."""
-        kept = self.known.setdefault(made.name, [])
-        kept.append(made)
-        if len(kept) > KEPT:
-            kept.pop(next((place for place, one in enumerate(kept) if one.is_literal), 0))
+    def _add(self, definition: _Definition) -> None:
+        """Store a value; above KEPT drop literals first, because a value that is not fixed must stay."""
+        definitions = self.known.setdefault(definition.name, [])
+        definitions.append(definition)
+        if len(definitions) > KEPT:
+            definitions.pop(next((index for index, candidate in enumerate(definitions) if candidate.is_literal), 0))
 
     def _assigned(self) -> Iterator[tuple[str, "SgNode", "SgNode", bool]]:
-        """Yield each name, its node, the node of its value, and whether the value is appended to the one before."""
+        """Yield each name, its node, the node of its value, and whether the value is appended to the previous one."""
         for node in self._nodes(GRAMMAR_KINDS[self.grammar].definitions):
             spend()
             children = node.children()
-            place = next((i for i, child in enumerate(children) if child.kind() in _SET | _APPENDED), 0)
-            target = next((child for child in children[:place] if child.kind() in _NAME_KINDS), None)
-            if target is None or place + 1 >= len(children):
+            operator_index = next((i for i, child in enumerate(children) if child.kind() in _SET | _APPENDED), 0)
+            target = next((child for child in children[:operator_index] if child.kind() in _NAME_KINDS), None)
+            if target is None or operator_index + 1 >= len(children):
                 continue
-            # Of `value, err := read(name)` the first name is given what the call returns.
-            name, value = target.text().partition(",")[0].strip("*&() "), children[place + 1]
+            # The first name of `value, err := read(name)` gets the call's result.
+            name, value = target.text().partition(",")[0].strip("*&() "), children[operator_index + 1]
             if re.fullmatch(r"[$@]{0,2}\w+", name) and self._fits(value):
-                yield name, target, value, children[place].kind() in _APPENDED
+                yield name, target, value, children[operator_index].kind() in _APPENDED
 
     def _fits(self, value: "SgNode") -> bool:
         reach = value.range()
@@ -275,7 +275,7 @@ class _Expansion:
 
     def _parameters(self) -> set[str]:
         lists = self._nodes(GRAMMAR_KINDS[self.grammar].parameters)
-        return {word for one in lists for word in re.findall(r"[$@]{0,2}\w+", one.text()[:2_000])}
+        return {word for node in lists for word in re.findall(r"[$@]{0,2}\w+", node.text()[:2_000])}
 
     def _uses(self, names: set[str]) -> list["SgNode"]:
         return [node for node in self._nodes(GRAMMAR_KINDS[self.grammar].uses) if node.text() in names]
@@ -285,21 +285,21 @@ class _Expansion:
         return self.root.find_all(config)
 
     def _define(self, name: str, _target: "SgNode", value: "SgNode", is_appended: bool) -> None:
-        if value.kind() == "expression_list" and len(value.children()) == 1:  # Go has one around each value
+        if value.kind() == "expression_list" and len(value.children()) == 1:  # Go wraps each value in one
             value = value.children()[0]
         reach = value.range()
         text, rows = self._filled(reach.start.index, reach.end.index)
         promised = _PROMISED.match(text)
         text = (promised[1] or promised[2]) if promised else text
         is_literal = value.kind() in _LITERAL_KINDS and not _is_dynamic(value)
-        before = self.known.get(name, [])
-        if is_appended and before:
-            text = f"{before[-1].value}{_CONCATENATION.get(self.grammar, ' + ')}{text}"
-            rows, is_literal = rows | before[-1].rows, False
-        if is_appended and not before:
+        earlier = self.known.get(name, [])
+        if is_appended and earlier:
+            text = f"{earlier[-1].value}{_CONCATENATION.get(self.grammar, ' + ')}{text}"
+            rows, is_literal = rows | earlier[-1].rows, False
+        if is_appended and not earlier:
             return
         is_own = re.search(rf"(?<![\w$@.:\"'/]){re.escape(name)}(?![\w\"'])", text)
-        # What is made of the name itself says nothing more, unless that makes it safe, as in `name = quote(name)`.
+        # A value made of the name itself adds nothing, unless it makes the name safe, as in `name = quote(name)`.
         says_nothing = is_own and not (cleaning().search(text) or hiding().search(text))
         if len(text) > VALUE_CHARACTERS or says_nothing:
             return
@@ -307,27 +307,27 @@ class _Expansion:
         self._add(_Definition(name, self._scope(value), text, is_literal, is_alias, rows | {reach.start.line}))
 
     def _scope(self, node: "SgNode") -> tuple[int, int]:
-        """Return the offsets of the function around a node, or of the whole text where there is none."""
-        function = next((one.range() for one in node.ancestors() if _SCOPES.search(one.kind())), None)
+        """Return the offsets of the function around a node, or of the whole text without one."""
+        function = next((ancestor.range() for ancestor in node.ancestors() if _SCOPES.search(ancestor.kind())), None)
         return (function.start.index, function.end.index) if function else (0, len(self.text))
 
     def _filled(self, start: int, end: int) -> tuple[str, frozenset[int]]:
-        """Return the source between two offsets as one row, with the edits that lie in it."""
-        pieces, rows, at = [], frozenset[int](), start
-        for first, last, text, _, came in self.edits[bisect_right(self.starts, start - 1) :]:
-            if first >= at and last <= end:
-                pieces += [self.text[at:first], text]
-                rows |= came
-                at = last
-        return " ".join("".join([*pieces, self.text[at:end]]).split("\n")), rows
+        """Return the source between two offsets as one row, with the edits inside it."""
+        pieces, rows, position = [], frozenset[int](), start
+        for first, last, text, _, rows_of_edit in self.edits[bisect_right(self.starts, start - 1) :]:
+            if first >= position and last <= end:
+                pieces += [self.text[position:first], text]
+                rows |= rows_of_edit
+                position = last
+        return " ".join("".join([*pieces, self.text[position:end]]).split("\n")), rows
 
     def _fill_in(self, use: "SgNode", parameters: set[str]) -> None:
-        name, place, parent = use.text(), use.range().start.index, use.parent()
-        chosen = self._chosen(name, place, parameters)
+        name, offset, parent = use.text(), use.range().start.index, use.parent()
+        chosen = self._chosen(name, offset, parameters)
         if chosen is None or parent is None or not self._is_use(use, parent):
             return
         if _SECRET.search(name) and not chosen.is_alias:
-            return  # the name says more to a rule than the value
+            return  # the name tells a rule more than the value
         value = self._value_for(use, parent, chosen)
         plain = _PLAIN_TEXT.match(value) if value and chosen.is_literal else None
         is_part = plain is not None and parent.kind() in ("template_substitution", "interpolation")
@@ -341,54 +341,56 @@ class _Expansion:
             self.starts.append(first)
 
     def _value_for(self, use: "SgNode", parent: "SgNode", chosen: _Definition) -> str | None:
-        """Return the value as it has to be written at this place; None where it cannot stand there."""
-        kind, before = parent.kind(), self.text[use.range().start.index - 1]
+        """Return the value as it must be written at this place; None where it cannot be inserted."""
+        kind, character_before = parent.kind(), self.text[use.range().start.index - 1]
         if kind == "encapsed_string":
             value = chosen.value if chosen.is_literal else f"({chosen.value})"
-            return None if before == "{" else f'" . {value} . "'
+            return None if character_before == "{" else f'" . {value} . "'
         if "string" in kind and kind != "template_substitution":
             return None
         if use.kind() == "shorthand_property_identifier":
             return f"{chosen.name}: {chosen.value}"
         if chosen.is_alias or chosen.is_literal or _PLAIN_PARENTS.search(kind):
             return chosen.value
-        # A variable's name says more about a method's receiver than the call that made it, except for visitor input and
-        # for what was decoded.
+        # A variable's name tells more about a method's receiver than the call that made it, except for visitor input
+        # and decoded values.
         is_told = visitor_values().search(chosen.value) or hiding().search(chosen.value)
         return None if _RECEIVERS.search(kind) and not is_told else f"({chosen.value})"
 
-    def _chosen(self, name: str, place: int, parameters: set[str]) -> _Definition | None:
+    def _chosen(self, name: str, offset: int, parameters: set[str]) -> _Definition | None:
         """Return the last value in the same function, a literal only where the name never holds anything else."""
         definitions = self.known.get(name, [])
-        visible = [one for one in definitions if one.scope[0] <= place < one.scope[1]]
-        changing = [one for one in visible if not one.is_literal]
+        visible = [definition for definition in definitions if definition.scope[0] <= offset < definition.scope[1]]
+        changing = [definition for definition in visible if not definition.is_literal]
         if changing:
             last = changing[-1]
-            if not self._is_deeper(last, place):
+            if not self._is_deeper(last, offset):
                 return last
-            # A branch that sets the name may not run: then a visitor's value that was set before it still holds.
-            sent = (one for one in reversed(changing) if visitor_values().search(one.value))
-            return next(sent, None if name in parameters else last)
+            # A branch that sets the name may not run: then a visitor's value from before it still holds.
+            visitor_values_before = (
+                definition for definition in reversed(changing) if visitor_values().search(definition.value)
+            )
+            return next(visitor_values_before, None if name in parameters else last)
         return visible[-1] if visible and name not in parameters else None
 
-    def _is_deeper(self, given: _Definition, place: int) -> bool:
+    def _is_deeper(self, definition: _Definition, offset: int) -> bool:
         """Return whether a value is assigned deeper than it is used, as in a branch that may not run."""
-        row = max(given.rows, default=0)
+        row = max(definition.rows, default=0)
         starts = self._row_starts
-        used = starts[bisect_right(starts, place) - 1]
-        return _indent(self.text, starts[row]) > _indent(self.text, used)
+        row_of_use = starts[bisect_right(starts, offset) - 1]
+        return _indent(self.text, starts[row]) > _indent(self.text, row_of_use)
 
     @cached_property
     def _row_starts(self) -> list[int]:
-        return [0, *(found.end() for found in re.finditer("\n", self.text))]
+        return [0, *(line_feed.end() for line_feed in re.finditer("\n", self.text))]
 
     def _is_use(self, use: "SgNode", parent: "SgNode") -> bool:
         if _NOT_A_USE.search(parent.kind()) or parent.kind() == "function_call":
             return parent.kind() == "function_call"
-        place = use.range().start.index
+        offset = use.range().start.index
         for name in _NAMING_FIELDS:
-            named = parent.field(name)
-            if named is not None and named.range().start.index == place:
+            field_node = parent.field(name)
+            if field_node is not None and field_node.range().start.index == offset:
                 return False
         return True
 
@@ -398,20 +400,20 @@ class _Expansion:
         grown = len(self.text) + sum(len(text) for _, _, text, _, _ in self.edits)
         if grown > GROWTH * len(self.text) + VALUE_CHARACTERS:
             return Expanded(self.text)
-        pieces, at = [], 0
+        pieces, position = [], 0
         sources: dict[int, set[int]] = {}
         for first, last, text, row, rows in self.edits:
-            pieces += [self.text[at:first], text]
+            pieces += [self.text[position:first], text]
             sources.setdefault(row, set()).update(rows - {row})
-            at = last
-        return Expanded("".join([*pieces, self.text[at:]]), sources)
+            position = last
+        return Expanded("".join([*pieces, self.text[position:]]), sources)
 
 
 _BLANKS = re.compile(r"[ \t]*")
 
 
 def _indent(text: str, start: int) -> int:
-    """Return how far the row that begins at an offset is indented."""
+    """Return the indentation of the row that begins at an offset."""
     blanks = _BLANKS.match(text, start)
     return blanks.end() - start if blanks else 0
 

@@ -1,4 +1,4 @@
-"""Shared by scanners: quoting a line, lowering a severity, putting the worst finding first. Pure."""
+"""Quote a line, lower a severity, put the worst finding first; shared by scanners. Pure."""
 
 from collections.abc import Iterable
 
@@ -10,12 +10,12 @@ _LOWER = {Severity.HIGH: Severity.MED, Severity.MED: Severity.LOW, Severity.LOW:
 
 
 def cut(text: str, length: int) -> str:
-    """Return the first `length` characters of a text, fit to be encoded.
+    """Return the first `length` characters of a text, without invalid surrogates.
 
     JSON can carry half of a surrogate pair into a string; RE2 and the parser refuse it.
     """
-    kept = text[:length]
-    return kept if kept.isascii() else kept.encode("utf-8", "replace").decode()
+    shortened = text[:length]
+    return shortened if shortened.isascii() else shortened.encode("utf-8", "replace").decode()
 
 
 def quoted(text: str) -> str:
@@ -24,23 +24,23 @@ def quoted(text: str) -> str:
 
 
 def lowered(severity: Severity) -> Severity | None:
-    """Return the next lower severity, for code that is not run in earnest; None below low."""
+    """Return the next lower severity, for code outside of production; None below low."""
     return _LOWER[severity]
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
-    """Sort by severity, else keep the order: of a cut list the worst stay, however many light ones were planted.
+    """Sort by severity, else keep the order: a cut list keeps the worst findings, however many light ones were planted.
 
-    Raises BudgetSpent with those that were found in time.
+    Raises BudgetSpent with the findings so far.
     """
-    told: list[Finding] = []
+    collected: list[Finding] = []
     try:
         for finding in findings:
-            told.append(finding)
+            collected.append(finding)
         spend()
     except BudgetSpent:
-        raise BudgetSpent(_sorted(told)) from None
-    return _sorted(told)
+        raise BudgetSpent(_sorted(collected)) from None
+    return _sorted(collected)
 
 
 def _sorted(findings: Iterable[Finding]) -> list[Finding]:

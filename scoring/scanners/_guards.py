@@ -1,9 +1,9 @@
 """Guards of a value: whether the code around a statement lets only known values through to it, in any language.
 
-A guard is a row that holds the value, or one made of it, to a list, to a host, to an anchored pattern, to harmless
-letters, to a type, or to a folder. It stands in the same function, above or below, in the annotations of the function,
-or in a helper of the same text that the value is given to. What only asks whether something exists, how it begins or
-what it contains is none. Pure and bounded.
+A guard is a row that restricts the value, or one derived from it, to a list, a host, an anchored pattern, harmless
+letters, a type, or a folder. It is in the same function, above or below, in the function's annotations, or in a helper
+of the same text that gets the value. A row that only checks whether something exists, how it begins or what it contains
+is not a guard. Pure and bounded.
 """
 
 import re
@@ -20,8 +20,8 @@ from scoring.scanners._statements import HEAD, NOT_A_HEAD, is_comment
 
 GuardKind = Literal["value", "place"]
 ROWS = 60  # of a function, above and below
-HELPER_ROWS, HELPERS = 14, 24  # of one helper, and helpers that are looked into
-ROUNDS = 3  # of values that are made of other values
+HELPER_ROWS, HELPERS = 14, 24  # rows of one helper, and number of helpers that are read
+ROUNDS = 3  # steps from values to values derived from them
 ROW_CHARACTERS = 500
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _TEXT = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`[^`$]*`")
@@ -35,7 +35,7 @@ _ASSIGNED = re2.compile(
     r"(?:\s*:\s*[\w<>\[\]|.&? ]+)?\s*:?=\s*([^=>\s].*)$"
 )
 _WRITTEN_TO = re2.compile(r"\b(?:sn?printf|realpath|strl?cpy|strn?cpy)\(\s*(\w+)\s*,(.*)|(.*)\bout (?:var )?(\w+)")
-# What comes back from a place, and what says nothing of where it is: no guard of the value that named it.
+# Results of reading a place, and properties that do not locate it: these do not guard the value that named the place.
 _RESULT = re.compile(
     r"(?i)\b(?:fetch|urlopen|urlretrieve|file_get_contents|readfile|popen|exec\w*|read_?(?:file|text|bytes|all|to)\w*)\(|"
     r"(?<![\w.])open\(|\b(?:client|requests|httpx|session|http|https|axios|got|reqwest|rest\w*|conn)(?:\.|::)\w+\(|\.suffix\b|"
@@ -55,7 +55,7 @@ _MODULE = re.compile(
 _ITERATED = re2.compile(r"\bfor\s*(?:my\s+)?\(?(?:const |let |var |final \w+ )?\$?(\w+)\s+(?:in|of)\s+(.*)")
 _CLASS = re.compile(r"\s*(?:\w+\s+)*(?:class|struct|impl|trait|interface|module|resource|object|enum|namespace)\b")
 _ANNOTATION = re.compile(r"\s*(?:@|#?\[|\*)")
-# Words that name no value: what requests and frameworks are called, and folders that values are put below.
+# Words that are not values: common names of requests and frameworks, and folders below which values are put.
 _COMMON = re.compile(
     r"(?i)(?:self|this|super|req|request|res|reply|response|resp|ctx|context|params?|args|query|form|body|headers?|cookies|"
     r"values|get|post|data|json|input|call|c|r|w|e|t|q|os|fs|io|http|https|requests|httpx|client|session|"
@@ -94,7 +94,7 @@ def _no_guards() -> "re2._Regexp":
 
 
 def is_guarded(kind: GuardKind, text: str, rows: Sequence[str], first: int, last: int) -> bool:
-    """Return whether a value in the statement `text`, at these rows, is held to known values by the rows around it."""
+    """Return whether the rows around a statement `text`, at these rows, restrict a value in it to known values."""
     spend()
     scope = _scope(rows, first, last)
     words = _related(_words("\n".join((text, *rows[first : last + 1]))), scope)
@@ -104,7 +104,7 @@ def is_guarded(kind: GuardKind, text: str, rows: Sequence[str], first: int, last
 
 
 def _holds(kind: GuardKind, scope: Iterable[str], words: frozenset[str]) -> bool:
-    """Return whether a row holds one of these values to known ones."""
+    """Return whether a row restricts one of these values to known ones."""
     if kind == "place" and any(_held_in_folder().search(row) for row in scope):
         return True
     return any(
@@ -123,22 +123,22 @@ def _is_weak(row: str) -> bool:
 
 
 def _scope(rows: Sequence[str], first: int, last: int) -> list[str]:
-    """Return the rows of the function around a statement, with its annotations, comments left out."""
+    """Return the rows of the function around a statement, with its annotations and without comments."""
     indent = top = _indent(rows[first])
     start, head = first, None
     for row in range(first - 1, max(first - ROWS, 0) - 1, -1):
         if not rows[row].strip():
             continue
-        own = _indent(rows[row])
+        row_indent = _indent(rows[row])
         is_head = HEAD.match(rows[row]) and not NOT_A_HEAD.match(rows[row])
-        if is_head and (own < indent or (own == indent and row < first)):
-            if own == indent or _CLASS.match(rows[row]):
+        if is_head and (row_indent < indent or (row_indent == indent and row < first)):
+            if row_indent == indent or _CLASS.match(rows[row]):
                 break
-            head, start, indent = row, row, own
-        elif head is None or own <= indent:
+            head, start, indent = row, row, row_indent
+        elif head is None or row_indent <= indent:
             start = row
-            indent = min(indent, own)
-        if own < top and head is None and is_head:
+            indent = min(indent, row_indent)
+        if row_indent < top and head is None and is_head:
             break
     if HEAD.match(rows[first]) and not NOT_A_HEAD.match(rows[first]):
         head, start = first, first
@@ -152,7 +152,7 @@ def _scope(rows: Sequence[str], first: int, last: int) -> list[str]:
 
 
 def _ends(row: str, indent: int, *, is_function: bool) -> bool:
-    """Return whether a function with a head indented like this has ended before the row."""
+    """Return whether a function whose head has this indentation has ended before the row."""
     if not row.strip() or row.lstrip()[0] in "})]":
         return False
     if is_function:
@@ -166,32 +166,32 @@ def _indent(row: str) -> int:
 
 @lru_cache(maxsize=4_096)
 def _words(text: str) -> frozenset[str]:
-    """Return the names of values in an expression: no constants, functions, texts and words of frameworks."""
+    """Return the names of values in an expression, without constants, functions, texts and framework words."""
     keys = set(_KEY.findall(text))
-    inner = " ".join(one or other for one, other in _IN_TEMPLATE.findall(text))
+    inner = " ".join(braced or dollar for braced, dollar in _IN_TEMPLATE.findall(text))
     bare = _CALLEE.sub(" ", _MODULE.sub(" ", f"{_TEXT.sub(' ', text)} {inner}"))
     names = {name for name in _WORD.findall(bare) if not name.isupper()} | keys
     return frozenset(name for name in names if not _COMMON.fullmatch(name))
 
 
 def _related(words: frozenset[str], scope: Sequence[str]) -> frozenset[str]:
-    """Return the values with those that they are made of and those that are made of them."""
-    made = [one for row in scope for one in _assigned(row)]
-    results = {name for left, _, is_result in made if is_result for name in left}
+    """Return the values with those that they are derived from and those derived from them."""
+    assignments = [assignment for row in scope for assignment in _assigned(row)]
+    results = {name for left, _, is_result in assignments if is_result for name in left}
     for _ in range(ROUNDS):
-        words = words.union(*(right for left, right, _ in made if words & left)) - results
-        words = words.union(*(left for left, right, is_result in made if words & right and not is_result))
+        words = words.union(*(right for left, right, _ in assignments if words & left)) - results
+        words = words.union(*(left for left, right, is_result in assignments if words & right and not is_result))
     return words
 
 
 @lru_cache(maxsize=4_096)
 def _assigned(row: str) -> tuple[tuple[frozenset[str], frozenset[str], bool], ...]:
-    """Return what a row assigns: names, the values in the expression, and whether that asks a place for its answer."""
+    """Return a row's assignments: names, the values in the expression, and whether it reads from a place."""
     pairs = []
-    if found := _ITERATED.search(row) or _ASSIGNED.match(row):
-        pairs.append((found[1], found[2]))
-    if found := _WRITTEN_TO.search(row):
-        pairs.append((found[1], found[2]) if found[1] else (found[4], found[3]))
+    if match := _ITERATED.search(row) or _ASSIGNED.match(row):
+        pairs.append((match[1], match[2]))
+    if match := _WRITTEN_TO.search(row):
+        pairs.append((match[1], match[2]) if match[1] else (match[4], match[3]))
     return tuple((_words(left), _words(right), _RESULT.search(right) is not None) for left, right in pairs)
 
 
@@ -202,30 +202,32 @@ def _typed(row: str) -> frozenset[str]:
 
 @lru_cache(maxsize=4_096)
 def _calls(row: str) -> tuple[tuple[str, str], ...]:
-    """Return the functions that a row calls, with what follows, but for those that ask a place for its answer."""
-    calls, place = [], 0
-    while (found := _CALL.search(row, place)) is not None:
-        place, name = found.start(2), found[1]
-        if not (_RESULT.search(found[2]) or _RESULT.match(f"{name}(") or _COMMON.fullmatch(name)):
-            calls.append((name, found[2]))
+    """Return the functions that a row calls, with the text after each, except those that read from a place."""
+    calls, offset = [], 0
+    while (match := _CALL.search(row, offset)) is not None:
+        offset, name = match.start(2), match[1]
+        if not (_RESULT.search(match[2]) or _RESULT.match(f"{name}(") or _COMMON.fullmatch(name)):
+            calls.append((name, match[2]))
     return tuple(calls)
 
 
 def _helpers(scope: Iterable[str], words: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Yield the functions that a value is given to, with their arguments."""
-    calls = ((name, given) for row in scope for name, given in _calls(row) if not words.isdisjoint(_words(given)))
+    """Yield the functions that get a value, with their arguments."""
+    calls = (
+        (name, arguments) for row in scope for name, arguments in _calls(row) if not words.isdisjoint(_words(arguments))
+    )
     yield from islice(dict(calls).items(), HELPERS)
 
 
 def _helps(kind: GuardKind, name: str, rows: Sequence[str]) -> bool:
-    """Return whether a function holds what it is given to known values; one out of sight says so by its name."""
+    """Return whether a function restricts its argument to known values; for one outside the text its name decides."""
     head = re2.compile(
         rf"\s*(?:[\w<>\[\],.?*&@]+\s+)*(?:(?:def|function|func|fn|fun|sub)\s+(?:\([^)]*\)\s*|self\.)?{name}\b|"
         rf"(?:const|let|var)\s+{name}\s*=|(?:[\w<>\[\],.?*&]+\s+)+\*?{name}\s*\([^;]*\)[^;]*\{{?$)"
     )
-    for place, row in enumerate(rows):
+    for row_number, row in enumerate(rows):
         if name in row and head.match(row) and not re.match(r"\s*(?:return|await|else|throw|yield)\b", row):
-            body = _body(rows, place)
+            body = _body(rows, row_number)
             return _holds(kind, body[1:], _related(_words(row), body))
     return _HELPER_NAME.match(name) is not None and _NO_HELPER.match(name) is None
 

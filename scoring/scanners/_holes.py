@@ -1,7 +1,9 @@
-"""The values that a statement puts into its texts, by interpolation, addition or a format, and which of them are safe.
+"""The values that a statement inserts into its texts, and which of them are safe.
+
+They come from interpolation, addition or a format.
 
 `db.query("select * from t where id = " + id)` has the hole `id`; `f"tar {quote(name)}"` has `quote(name)`. A rule that
-names a kind of safe values matches only where a hole is left that is not of that kind. Pure and bounded.
+names a kind of safe values matches only where a hole remains that is not of that kind. Pure and bounded.
 """
 
 import re
@@ -9,10 +11,10 @@ from collections.abc import Iterator
 
 import re2
 
-CHARACTERS = 3_000  # of a statement that is taken apart
+CHARACTERS = 3_000  # of a statement that is analysed
 NAME_CHARACTERS = 40  # of a function that may be a format
-INNER_CHARACTERS = 600  # of a value that is looked into for values of its own
-NAMES = 40  # holes of one statement whose guards are looked for
+INNER_CHARACTERS = 600  # of a value that is searched for values of its own
+NAMES = 40  # holes of one statement whose guards are searched
 DEPTH = 3  # of values that are made of other values
 _TEXT = re.compile(r"([fFrRbBuU$@]{0,2})(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`[^`]*`)")
 _BRACED = re.compile(r"[$#]\{((?:[^{}]|\{[^{}]*\})*)\}|\{(\$[^{}]*)\}")
@@ -23,7 +25,7 @@ _FORMAT = re.compile(r"(?:^|[^\w])(?:\w+[.:]+)*(?:[sv]?n?[sS]?[pP]rintf|asprintf
 _NUMBERS = frozenset("diouxXeEfFgGcbtp")
 _ADDED = re.compile(r"\s*(?:\+(?![+=])|\.\.(?!\.)|<>|~(?!=))\s*")
 _POINT = re.compile(r"(?<=\x00)\s*\.\s*(?=[\x00$\w(])(?![a-z_]+\()|(?<=[\w)\]}\s])\s*\.\s*(?=\x00)|\s\.\s")
-# What is fixed in the source: a text without a value in it, a number, a constant, a name of a class's or an enum's.
+# Fixed parts of the source: a text without a value in it, a number, a constant, a member of a class or an enum.
 _CONSTANT = (
     r"(?:[rRbBuU@]?(?:\"[^\"$#{}]*\"|'[^'{}]*'|`[^`$]*`)|\d+(?:\.\d+)?|"
     r"(?:[\w$]+(?:\.|::|->))*[A-Z][A-Z0-9_]+|(?:\\?[A-Z]\w*(?:\.|::)|(?:self|static|parent)::)+[A-Z]\w*)"
@@ -63,9 +65,9 @@ _CALL = re.compile(
 )
 _LIST = re.compile(r"(?:&?\[|(?:List\.of|Arrays\.asList|listOf)\(|new String\[\]\s*\{)(.*)[\])}]$", re.DOTALL)
 _IN_TEMPLATE = re.compile(r"\$\{([^{}`]*`[^`]*`[^{}`]*)\}")  # a value that holds a template of its own
-# A value to look for, as `"%" + name + "%"`: no text that holds one.
+# A search pattern such as `"%" + name + "%"`, without another text in it.
 _PATTERN = re.compile(r"[fF$]?([\"'`])[%_*]*(?:[$#]?\{[^{}]*\})?[%_*]*\1")
-# Types of which no value holds text of somebody's own.
+# Types whose values never hold anybody's text.
 _NUMBER_TYPES = (
     r"u?int(?:8|16|32|64)?|u?long|u?short|Int|Integer|Long|Short|byte|Byte|float(?:32|64)?|double|Float|Double|decimal|"
     r"Decimal|number|bigint|bool|boolean|Boolean|Bool|[iu](?:8|16|32|64|128|size)|f32|f64|size_t|u?int\d+_t|UUID|Uuid|Guid|"
@@ -83,14 +85,14 @@ _OPEN, _CLOSE, _ENDS = "([{", ")]}", ",;=?:<>&|"
 
 
 def holes(statement: str, safe: "re2._Regexp | None" = None, *, is_inner: bool = False) -> Iterator[str]:
-    """Yield each value that becomes a part of a text, as it is written; a number of a format as 0.
+    """Yield each value that becomes part of a text, as written; a format's number as 0.
 
-    Nothing is yielded of a text that is the argument of a call that `safe` matches, as in `quote("file:" + name)`.
+    Nothing is yielded for a text that is the argument of a call matched by `safe`, as in `quote("file:" + name)`.
     """
     texts: list[str] = []
 
-    def kept(found: re.Match[str]) -> str:
-        texts.append(found[0])
+    def mask(match: re.Match[str]) -> str:
+        texts.append(match[0])
         return "\0"
 
     plain = " ".join(statement[:CHARACTERS].replace("\0", "").split())
@@ -99,7 +101,7 @@ def holes(statement: str, safe: "re2._Regexp | None" = None, *, is_inner: bool =
     plain = _IN_TEMPLATE.sub("", plain)
     for choice in _CHOICES:
         plain = choice.sub(r"\1 \2", plain)
-    masked = _TEXT.sub(kept, plain)
+    masked = _TEXT.sub(mask, plain)
     for text in texts:
         yield from _interpolated(text)
     yield from _added(masked, texts, safe, is_inner)
@@ -116,30 +118,30 @@ def _interpolated(text: str) -> Iterator[str]:
 
 
 def _added(masked: str, texts: list[str], safe: "re2._Regexp | None", is_inner: bool) -> Iterator[str]:
-    """Yield the operands that are added to a text, and the arguments of formats, from the inside out."""
-    chains: list[list[str]] = [[""]]  # of each open bracket, the operands of the chain at hand
-    lists: list[list[str]] = [[]]  # and the arguments before it
-    formats = [False]  # and whether it takes the arguments of a format
-    cleaned = [False]  # and whether what stands in it is made safe
-    place = read = 0
-    while place < len(masked):
-        sign, chain = masked[place], chains[-1]
-        operator = _ADDED.match(masked, place) or _POINT.match(masked, place)
+    """Yield the operands added to a text, and the arguments of formats, from the inside out."""
+    chains: list[list[str]] = [[""]]  # for each open bracket, the operands of the current chain
+    lists: list[list[str]] = [[]]  # and its earlier arguments
+    formats = [False]  # and whether it has the arguments of a format
+    cleaned = [False]  # and whether its content is made safe
+    offset = read = 0
+    while offset < len(masked):
+        sign, chain = masked[offset], chains[-1]
+        operator = _ADDED.match(masked, offset) or _POINT.match(masked, offset)
         if operator and chain[-1].strip():
             chain.append("")
-            place = operator.end()
+            offset = operator.end()
             continue
         if sign == "\0":
             text = texts[read]
             read += 1
             chain[-1] += text
-            behind = _PERCENT.match(masked, place + 1)
-            if behind:
-                values = re.split(r",(?![^(]*\))", behind[1]) if behind[1] else [behind[2]]
+            percent = _PERCENT.match(masked, offset + 1)
+            if percent:
+                values = re.split(r",(?![^(]*\))", percent[1]) if percent[1] else [percent[2]]
                 yield from _of_format([text, *_with_texts(values, texts[read:])])
-        elif masked.startswith("::", place):
+        elif masked.startswith("::", offset):
             chain[-1] += "::"
-            place += 2
+            offset += 2
             continue
         elif sign in _OPEN:
             called = _CALLED.search(chain[-1][-NAME_CHARACTERS:]) if sign == "(" else None
@@ -150,80 +152,85 @@ def _added(masked: str, texts: list[str], safe: "re2._Regexp | None", is_inner: 
             lists.append([chain[-1].removesuffix(".format")] if formats[-1] and _TEXT.match(chain[-1]) else [])
         elif sign in _CLOSE and len(chains) > 1:
             yield from _of_chain(chain, is_inner) if not cleaned.pop() else ()
-            arguments = [one.strip() for one in (*lists.pop(), " + ".join(chains.pop()))]
+            arguments = [argument.strip() for argument in (*lists.pop(), " + ".join(chains.pop()))]
             yield from _of_format(arguments) if formats.pop() else ()
             chains[-1][-1] += f"{_BRACKETS[sign]}{', '.join(arguments)}{sign}"
         elif sign in _ENDS:
             yield from _of_chain(chain, is_inner) if not cleaned[-1] else ()
-            # What stands before a sign of equality is a name.
+            # The text before an equals sign is a name.
             lists[-1] += [" + ".join(chain)] if sign != "=" else []
             chains[-1] = [""]
         else:
             chain[-1] += sign
-        place += 1
+        offset += 1
     for chain in chains:
         yield from _of_chain(chain, is_inner)
 
 
 def _with_texts(values: list[str], texts: list[str]) -> Iterator[str]:
-    """Yield values with the quoted texts that were taken out of them, in order."""
+    """Yield values with the removed quoted texts put back, in order."""
     following = iter(texts)
     for value in values:
         yield re.sub("\0", lambda _: next(following, ""), value)
 
 
 def _of_chain(operands: list[str], is_inner: bool) -> Iterator[str]:
-    """Yield what is no text of its own in a chain that holds a text; for what holds values itself those stand."""
-    if all(_PATTERN.fullmatch(one.strip()) for one in operands if _TEXT.fullmatch(one.strip())):
+    """Yield the operands of a chain with a text that are not texts themselves.
+
+    Skip operands that contain values of their own.
+    """
+    if all(_PATTERN.fullmatch(operand.strip()) for operand in operands if _TEXT.fullmatch(operand.strip())):
         return
-    if len(operands) > 1 and any(_TEXT.search(one) for one in operands):
-        values = (one.strip() for one in operands if not _TEXT.fullmatch(one.strip()))
-        for one in values:
-            is_read = not is_inner and len(one) <= INNER_CHARACTERS and _TEXT.search(one) is not None
-            if not (is_read and any(holes(one, is_inner=True))):
-                yield one
+    if len(operands) > 1 and any(_TEXT.search(operand) for operand in operands):
+        values = (operand.strip() for operand in operands if not _TEXT.fullmatch(operand.strip()))
+        for operand in values:
+            is_read = not is_inner and len(operand) <= INNER_CHARACTERS and _TEXT.search(operand) is not None
+            if not (is_read and any(holes(operand, is_inner=True))):
+                yield operand
 
 
 def _of_format(arguments: list[str]) -> Iterator[str]:
-    """Yield the values of a format but its numbers; the text of the format is the first argument that is one."""
-    first = next((place for place, one in enumerate(arguments) if _TEXT.fullmatch(one.strip())), None)
+    """Yield the values of a format without its numbers; the format is the first argument that is a text."""
+    first = next((index for index, argument in enumerate(arguments) if _TEXT.fullmatch(argument.strip())), None)
     if first is None:
         return
     text = arguments[first].strip()
-    kinds = [found[1] for found in _SPEC.finditer(text) if found[0] != "%%"]
+    kinds = [spec[1] for spec in _SPEC.finditer(text) if spec[0] != "%%"]
     yield from re.findall(r"(?<!\{)\{([a-z_]\w*)(?::[^}]*)?\}", text)
-    for place, value in enumerate(arguments[first + 1 :]):
-        is_number = place < len(kinds) and kinds[place] in _NUMBERS
+    for index, value in enumerate(arguments[first + 1 :]):
+        is_number = index < len(kinds) and kinds[index] in _NUMBERS
         yield "0" if is_number else re.sub(r"^\s*\w+\s*=\s*", "", value)
 
 
 def has_unsafe(statement: str, safe: "re2._Regexp", near: str) -> bool:
-    """Return whether something that may be anything becomes a part of a text, or nothing can be said of it.
+    """Return whether an arbitrary value may become part of a text, or nothing is known about it.
 
-    A value is safe that is written out, is a constant, matches `safe`, or is one of a few texts by the rows `near`. A
-    call that puts nothing into a text is judged by the name that it is given first.
+    A value is safe that is a literal, a constant, matches `safe`, or is one of a few texts by the rows `near`. A call
+    that inserts nothing into a text is judged by its first named argument.
     """
-    found = [one for one in dict.fromkeys(value.strip() for value in holes(statement, safe)) if one]
-    if not found:
-        given = _first_value(statement)
-        return given is None or not _is_safe_argument(given, safe, near)
-    return not all(_is_safe(one, safe, near) for one in found[:NAMES])
+    unsafe_candidates = [hole for hole in dict.fromkeys(value.strip() for value in holes(statement, safe)) if hole]
+    if not unsafe_candidates:
+        first_argument = _first_value(statement)
+        return first_argument is None or not _is_safe_argument(first_argument, safe, near)
+    return not all(_is_safe(hole, safe, near) for hole in unsafe_candidates[:NAMES])
 
 
 def _first_value(statement: str) -> str | None:
-    """Return the first argument of a call that is no text, also in a list of arguments; None where there is none."""
+    """Return the first argument of a call that is not a text, also in a list of arguments; None without one."""
     call = _CALL.match(statement)
-    values = (one for one in _arguments(call[2]) if not _TEXT.fullmatch(one)) if call else iter(())
+    values = (argument for argument in _arguments(call[2]) if not _TEXT.fullmatch(argument)) if call else iter(())
     first = next(values, None)
     inner = _LIST.match(first) if first else None
-    return next((one for one in _arguments(inner[1]) if not _TEXT.fullmatch(one)), None) if inner else first
+    return (
+        next((argument for argument in _arguments(inner[1]) if not _TEXT.fullmatch(argument)), None) if inner else first
+    )
 
 
 def _is_safe_argument(value: str, safe: "re2._Regexp", near: str) -> bool:
     call = _CALL.match(value)
     if call and safe.search(f"{call[1]}("):
         return True
-    if _TEXT.search(value):  # `safe` tells values and no texts
+    if _TEXT.search(value):  # `safe` is for values, not for texts
         return bool(_FIXED.fullmatch(value) or _CHOSEN.match(value))
     return _is_safe(value, safe, near)
 
@@ -234,26 +241,26 @@ def _is_safe(value: str, safe: "re2._Regexp", near: str, depth: int = 0) -> bool
 
 
 def _is_safe_each(value: str, safe: "re2._Regexp", near: str, depth: int) -> bool:
-    """Return whether a value is joined from texts into which only safe values are put."""
+    """Return whether a value is joined from texts with only safe values in them."""
     each = _EACH.match(value)
     if each is None or depth >= DEPTH:
         return False
-    inner = [one.strip() for one in holes(each[1], safe)]
+    inner = [hole.strip() for hole in holes(each[1], safe)]
     is_text = bool(inner) or _TEXT.fullmatch(each[1]) is not None
-    return is_text and all(_is_safe(one, safe, near, depth + 1) for one in inner)
+    return is_text and all(_is_safe(hole, safe, near, depth + 1) for hole in inner)
 
 
 def is_bounded(value: str, safe: "re2._Regexp", near: str, depth: int = 0) -> bool:
-    """Return whether the rows near a value say that it is a number, or one of a few texts that are known or safe."""
+    """Return whether the rows near a value show that it is a number, or one of a few known or safe texts."""
     if _is_listed(value, near) or _is_number(value, near):
         return True
     return depth < DEPTH and (_is_chosen(value, safe, near, depth + 1) or _is_fixed_where_called(value, near))
 
 
 def _is_chosen(value: str, safe: "re2._Regexp", near: str, depth: int) -> bool:
-    """Return whether each value that the rows near a text give to a name in it is safe by itself.
+    """Return whether each value that the rows near a text assign to a name in it is safe by itself.
 
-    One that is joined from a list is safe where all that the list gets is.
+    A value joined from a list is safe where everything added to the list is.
     """
     joined = _JOINED.fullmatch(value)
     name = (joined[1] or joined[2] if joined else value).strip("( )\x02").lstrip("$")
@@ -261,8 +268,8 @@ def _is_chosen(value: str, safe: "re2._Regexp", near: str, depth: int) -> bool:
         return True
     if not re.fullmatch(r"[a-z_]\w*", name):
         return _is_entry(value, near)
-    near = _FUNCTION_HEAD.sub("", near)  # the value of a parameter that is left out says nothing of the others
-    given = re2.findall(
+    near = _FUNCTION_HEAD.sub("", near)  # a parameter's default value says nothing about its other values
+    assigned = re2.findall(
         rf"(?m)(?:^|[^\w.])\$?{name}(?:\s*:\s*[\w&' ]+)?(?:,\s*\w+)?(?:\[\])?\s*[:+.|]?=([^=\n][^\n]*)|"
         rf"\b{name}(?:\.(?:append|push|add|extend)\(|\s*<<)([^\n]*)|"
         rf"\bfor\s*\(?(?:const |let |var |final \w+ |\w+ |_, )?{name}\s*(?:\bof\b|\bin\b|:=\s*range|:)([^\n]*)|"
@@ -270,19 +277,19 @@ def _is_chosen(value: str, safe: "re2._Regexp", near: str, depth: int) -> bool:
         rf"\s*(?:\{{|do)\s*\|{name}\|)",
         near,
     )
-    values = [next(filter(None, one), "").strip().rstrip(";").removesuffix("{").strip() for one in given]
-    return bool(values) and all(_is_safe_value(one, safe, near, depth) for one in values)
+    values = [next(filter(None, groups), "").strip().rstrip(";").removesuffix("{").strip() for groups in assigned]
+    return bool(values) and all(_is_safe_value(groups, safe, near, depth) for groups in values)
 
 
 def _is_safe_value(value: str, safe: "re2._Regexp", near: str, depth: int) -> bool:
     if _CHOSEN.match(value) or _LISTED.fullmatch(value) or _FIXED.fullmatch(value) or _is_entry(value, near):
         return True
-    inner = [one.strip() for one in holes(value, safe)]
-    return bool(safe.search(value)) or all(_is_safe(one, safe, near, depth) for one in inner or [value])
+    inner = [hole.strip() for hole in holes(value, safe)]
+    return bool(safe.search(value)) or all(_is_safe(hole, safe, near, depth) for hole in inner or [value])
 
 
 def _is_entry(value: str, near: str) -> bool:
-    """Return whether a value is looked up in a table that is written out near it."""
+    """Return whether a value is looked up in a literal table near it."""
     table = _ENTRY.match(value)
     return table is not None and (
         re2.search(rf"\b{table[1]}\b[^=\n]*=\s*(?:new Map\(|\w*Map\.of\(|map\[\w+\]\w+\{{|[{{\[]|array\()", near)
@@ -291,7 +298,7 @@ def _is_entry(value: str, near: str) -> bool:
 
 
 def _is_fixed_where_called(value: str, near: str) -> bool:
-    """Return whether a value is a parameter of a function that is called near it, and with fixed texts only."""
+    """Return whether a value is a parameter of a function that nearby calls give only fixed texts."""
     name = value.strip("( )").lstrip("$")
     if not re.fullmatch(r"[a-z_]\w*", name):
         return False
@@ -301,29 +308,31 @@ def _is_fixed_where_called(value: str, near: str) -> bool:
     )
     if head is None:
         return False
-    place = [name in re.findall(r"\w+", one.partition(":")[0]) for one in head[2].split(",")].index(True)
+    index = [name in re.findall(r"\w+", parameter.partition(":")[0]) for parameter in head[2].split(",")].index(True)
     calls = [*re2.finditer(rf"\b{head[1]}\(((?:[^()\"'`\n]|\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`)*)\)", near)]
-    given = [_arguments(call[1]) for call in calls if call.start() != head.start(1)]
-    return bool(given) and all(len(one) > place and _FIXED.fullmatch(one[place]) for one in given)
+    arguments_of_calls = [_arguments(call[1]) for call in calls if call.start() != head.start(1)]
+    return bool(arguments_of_calls) and all(
+        len(parameter) > index and _FIXED.fullmatch(parameter[index]) for parameter in arguments_of_calls
+    )
 
 
 def _arguments(text: str) -> list[str]:
-    """Return the arguments of a call; a comma in a text or in brackets parts nothing."""
-    parts, depth, texts = [""], 0, {found.start(): found[0] for found in _TEXT.finditer(text)}
-    place = 0
-    while place < len(text):
-        piece = texts.get(place, text[place])
+    """Return the arguments of a call; commas in texts and brackets do not separate."""
+    parts, depth, texts = [""], 0, {quoted_text.start(): quoted_text[0] for quoted_text in _TEXT.finditer(text)}
+    offset = 0
+    while offset < len(text):
+        piece = texts.get(offset, text[offset])
         depth += (piece in _OPEN) - (piece in _CLOSE)
         if piece == "," and depth == 0:
             parts.append("")
         else:
             parts[-1] += piece
-        place += len(piece)
+        offset += len(piece)
     return [part.strip() for part in parts if part.strip()]
 
 
 def _is_number(hole: str, near: str) -> bool:
-    """Return whether a name is declared as a number, a truth value or an identifier near the text that holds it."""
+    """Return whether a name is declared as a number, a truth value or an identifier near the text."""
     name = re.sub(r"\s*[+-]\s*\d+$", "", hole.strip("( )\x02").lstrip("$"))
     if re.fullmatch(r"[\w.$ ]+(?:[*/][\w.$ ]+)+", name):  # a product
         return True
@@ -337,8 +346,8 @@ def _is_number(hole: str, near: str) -> bool:
 
 
 def _is_listed(hole: str, near: str) -> bool:
-    """Return whether the name that a value begins with is compared with a list of allowed ones."""
-    hole = hole.lstrip("( \x02")  # the mark of a visitor's value, which the rows near do not have
+    """Return whether a value's first name is compared with a list of allowed ones."""
+    hole = hole.lstrip("( \x02")  # the mark of a visitor's value, which the nearby rows do not have
     name = _NAME.match(hole)
     if name is None:
         return False

@@ -1,7 +1,7 @@
-"""Folds texts as a model would read them: without disguise, in lower case, wrapped lines joined.
+"""Fold texts as a model would read them: without disguise, in lower case, wrapped lines joined.
 
-Blocks of lines that belong together become one line each, with the way back from an offset to the line that it came
-from. Characters that a reader does not see or takes for others are named here, for the scanner that reports them.
+Blocks of related lines become one line each, with the way back from an offset to the original line. Characters that a
+reader cannot see or mistakes for others are named here, for the scanner that reports them.
 """
 
 import html
@@ -26,7 +26,7 @@ ZERO_WIDTH = (
 )
 TAGS = "\U000e0000-\U000e007f"
 SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
-LINE_BREAKS = "\x0b\x1c-\x1e\x85\u2028\u2029"  # what some readers break a line at, and compilers do not
+LINE_BREAKS = "\x0b\x1c-\x1e\x85\u2028\u2029"  # some readers break lines at these, compilers do not
 CONTROLS = "\x00-\x08\x0d\x0e-\x1b\x1f\x7f\x80-\x84\x86-\x9f"
 
 HIDDEN = re.compile(f"[{BIDI}{MARKS}{ZERO_WIDTH}{TAGS}{SELECTORS}{LINE_BREAKS}{CONTROLS}]")
@@ -45,19 +45,19 @@ def name(character: str) -> str:
 
 
 def shown(text: str) -> str:
-    """Write every hidden character as <U+…>, so that a quote changes the direction of no other text."""
-    return HIDDEN.sub(lambda found: f"<U+{ord(found[0]):04X}>", text)
+    """Write every hidden character as <U+…>, so that a quote cannot change the direction of other text."""
+    return HIDDEN.sub(lambda match: f"<U+{ord(match[0]):04X}>", text)
 
 
 def revealed(text: str) -> str:
-    """Return the text as a model reads it: tag characters as ASCII, characters without width left out."""
+    """Return the text as a model reads it: tag characters as ASCII, without zero-width characters."""
     plain = _TAGGED.sub(lambda run: "".join([" ", *(chr(ord(tag) - 0xE0000) for tag in run[0]), " "]), text)
     plain = _SELECTED.sub(_spelled, plain)
     return _STRIPPED.sub("", plain)
 
 
 def _spelled(run: re.Match[str]) -> str:
-    """Decode a run of variation selectors, one byte each: the known way to hide text in them."""
+    """Decode a run of variation selectors, one byte each: a known way to hide text."""
     numbers = (ord(selector) for selector in run[0])
     data = bytes(number - 0xFE00 if number < 0x10000 else number - 0xE0100 + 16 for number in numbers)
     return f" {data.decode('utf-8', 'replace')} "
@@ -103,7 +103,7 @@ _UNSPACED = re.compile("[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The origin of a folded line. `text` is the line as it was written."""
+    """The origin of a folded line. `text` is the line as written."""
 
     carrier: Carrier
     text: str
@@ -120,12 +120,12 @@ class Folded:
     sources: list[Source] = field(default_factory=list)
 
     def index(self, offset: int) -> int:
-        """Return the number of the source, from 0, that stands at this byte."""
+        """Return the number of the source, from 0, at this byte."""
         return max(bisect_right(self.starts, offset) - 1, 0)
 
 
 def folded(submission: Submission) -> Folded:
-    """Fold file names, added lines of every file but lock files, and the talk beside the change."""
+    """Fold file names, added lines of every file but lock files, and the texts beside the change."""
     result, parts, size = Folded(), [], 0
     for block in _blocks(submission):
         for part, source in _joined(block):
@@ -141,7 +141,7 @@ def folded(submission: Submission) -> Folded:
 
 
 def _blocks(submission: Submission) -> Iterator[list[Source]]:
-    """Yield lines that are read together: consecutive added lines, a whole text of the talk, a file name."""
+    """Yield lines that belong together: consecutive added lines, a whole text beside the change, a file name."""
     for file in submission.change.files:
         yield [Source("name", file.path, file)]
         if is_lock_file(file.path):
@@ -162,7 +162,7 @@ def _blocks(submission: Submission) -> Iterator[list[Source]]:
 
 
 def _joined(block: list[Source]) -> Iterator[tuple[str, Source]]:
-    """Yield each line of a block with its joint to the next: a blank, or nothing where a word or a script goes on."""
+    """Yield each line of a block with its joint to the next: a blank, or nothing where a word or a script continues."""
     for number, source in enumerate(block):
         text = fold(source.text)
         if number + 1 < len(block) and text:
@@ -174,7 +174,7 @@ def _joined(block: list[Source]) -> Iterator[tuple[str, Source]]:
 
 
 def fold(text: str) -> str:
-    """Fold one line: decode escapes, turn look-alikes and accents into Latin letters, take marks of comments off."""
+    """Fold one line: decode escapes, turn look-alikes and accents into Latin letters, remove comment marks."""
     if "\\" in text:
         text = _ESCAPE.sub(_unescaped, _QUOTE_ESCAPE.sub(r"\1", text))
     if "&" in text:
@@ -184,10 +184,10 @@ def fold(text: str) -> str:
     text = _CONCATENATED.sub("", text)
     if not text.isascii():
         text = _latin(text)
-    text = _LONG_NAME.sub(lambda found: _CAMEL.sub(" ", found[0]), text)
+    text = _LONG_NAME.sub(lambda match: _CAMEL.sub(" ", match[0]), text)
     text = _without_comment_marks(text.replace("\n", " ").replace("_", " ")).casefold()
-    text = _SPACED.sub(lambda found: re.sub(r"[ .\-_*]", "", found[0]), text)
-    return _DIGIT_IN_WORD.sub(lambda found: _LETTERS[found[0]], text)
+    text = _SPACED.sub(lambda match: re.sub(r"[ .\-_*]", "", match[0]), text)
+    return _DIGIT_IN_WORD.sub(lambda match: _LETTERS[match[0]], text)
 
 
 def _without_comment_marks(text: str) -> str:
@@ -197,8 +197,8 @@ def _without_comment_marks(text: str) -> str:
     return text.rstrip()
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    digits = found[1] or found[2] or found[3] or found[4]
+def _unescaped(match: re.Match[str]) -> str:
+    digits = match[1] or match[2] or match[3] or match[4]
     if digits is None:
         return " "
     number = int(digits, 16)
@@ -206,15 +206,15 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def _latin(text: str) -> str:
-    """Drop characters without width and accents, make compatible forms plain and words that only look Latin Latin."""
+    """Drop zero-width characters and accents, and turn compatible forms and words that only look Latin into Latin."""
     text = unicodedata.normalize("NFKC", revealed(text))
     text = _WORD.sub(_as_latin, _FOREIGN_MARK.sub(" ", text))
     return unicodedata.normalize("NFC", _ACCENTED.sub(r"\1", unicodedata.normalize("NFD", text)))
 
 
-def _as_latin(found: re.Match[str]) -> str:
-    """Replace a word whose every letter has a Latin twin; a real word of another script stays."""
-    if found[0].isascii():
-        return found[0]
-    plain = found[0].translate(confusables())
-    return plain if plain.isascii() else found[0]
+def _as_latin(match: re.Match[str]) -> str:
+    """Replace a word whose letters all look Latin; a real word of another script stays."""
+    if match[0].isascii():
+        return match[0]
+    plain = match[0].translate(confusables())
+    return plain if plain.isascii() else match[0]

@@ -1,4 +1,4 @@
-"""Reads the cells of a notebook as code: rows of JSON become rows of Python and of shell. Pure and bounded."""
+"""Read the cells of a notebook as code: rows of JSON become rows of Python and of shell. Pure and bounded."""
 
 import json
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from scoring.diff.budget import spend
 from scoring.diff.change import FileChange, Hunk, Line
 from scoring.scanners._text import Language, language_of_file
 
-LINE_LENGTH = 20_000  # characters of a row that is read
+LINE_LENGTH = 20_000  # characters of a row that are read
 _KEY = re2.compile(r'^\s*"(cell_type|source|outputs|text|text/\w+|traceback|metadata|data|name)"\s*:\s*(.*)$')
 _TEXT = re2.compile(r'^[\s\[]*("(?:[^"\\]|\\.)*"(?:\s*,\s*"(?:[^"\\]|\\.)*")*)[\s\],]*$')
 _CELL_BEGINS = re2.compile(r"^\s*\{\s*$")
@@ -25,7 +25,7 @@ Kind = Literal["python", "shell"]
 
 
 def read_as(file: FileChange) -> Iterator[tuple[FileChange, Language]]:
-    """Yield a file with the language of its rules, and a notebook once more in each language of its cells."""
+    """Yield a file with the language of its rules, and a notebook again in each language of its cells."""
     yield file, language_of_file(file)
     if file.path.lower().endswith(".ipynb"):
         for kind in ("python", "shell"):
@@ -35,7 +35,7 @@ def read_as(file: FileChange) -> Iterator[tuple[FileChange, Language]]:
 def _cells(hunk: Hunk, kind: Kind) -> Hunk:
     """Turn each row of a cell into code of this kind, and every other row into an empty one.
 
-    A cell whose kind stands above the hunk or below its source counts as code.
+    A cell whose kind is above the hunk or below its source counts as code.
     """
     is_prose = is_output = is_shell = False
     lines: list[Line] = []
@@ -65,13 +65,13 @@ def _as(kind: Kind, code: str, *, is_shell: bool) -> str:
 
 
 def _code(row: str) -> str:
-    """Return the code that a row of JSON holds, several rows of it as statements in one; "" where it holds none."""
-    found = _TEXT.search(row)
-    if found is None:
+    """Return the code in a row of JSON, several rows of it as statements in one; "" where there is none."""
+    match = _TEXT.search(row)
+    if match is None:
         return ""
     try:
-        texts = json.loads(f"[{found[1]}]")
+        texts = json.loads(f"[{match[1]}]")
     except ValueError:
         return ""
-    whole = "".join(texts).encode("utf-8", "replace").decode()  # JSON may name half a pair of UTF-16
+    whole = "".join(texts).encode("utf-8", "replace").decode()  # JSON may contain half a surrogate pair
     return "; ".join(whole.rstrip("\n").split("\n"))

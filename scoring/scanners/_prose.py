@@ -1,7 +1,7 @@
-"""Scores how much prose reads like words to an automated reviewer: a linear model over hashed runs of letters.
+"""Score how much prose reads like words to an automated reviewer: a linear model over hashed runs of letters.
 
-The weights stand in prose_weights.json, which `python -m scoring.training.prose` makes. A text's score is the
-sum of the weights of its runs of SIZES characters, divided by the root of their number, plus the bias.
+The weights are in prose_weights.json, which `python -m scoring.training.prose` writes. A text's score is the sum of the
+weights of its runs of SIZES characters, divided by the root of their number, plus the bias.
 """
 
 import base64
@@ -22,13 +22,13 @@ SIZES = (2, 3, 4, 5, 6)  # two only in scripts in which two signs are a word
 WORDS_OF_TWO = 0x2E80  # from here on: Chinese, Japanese, Korean
 BUCKETS = 1 << 16
 PIECE = 240  # characters of a piece at most; a sentence has about 100
-WINDOW = 3  # pieces that are read together, as a sentence over comment lines
-LETTERS = 14  # of a window at least, in bytes of UTF-8: less is a name and no sentence
-BATCH = 50_000  # bytes that are scored at once: each takes 200 bytes of memory
+WINDOW = 3  # pieces that are read together, for sentences over several comment lines
+LETTERS = 14  # least length of a window, in bytes of UTF-8: a shorter one is a name and not a sentence
+BATCH = 50_000  # bytes scored at once: each takes 200 bytes of memory
 _MIX, _SEED = np.uint64(0x100000001B3), 0x9E3779B1
 _WORD = r"[\pL\pN][\pL\pM\pN'\x{2019}-]*"
 _BETWEEN = r"[,;:!)\"'\x{2019}\x{bb}]{0,2}[ \t]{1,4}[(\"'\x{ab}\x{201e}-]{0,2}"
-# Words that stand beside each other as in a sentence, which ends at a full stop; letters without blanks beyond Latin.
+# Adjacent words as in a sentence, which ends at a full stop; beyond Latin letters without blanks.
 _RUN = re2.compile(rf"{_WORD}(?:{_BETWEEN}{_WORD})+|[^\x00-\x{{24f}}]{{6,}}".encode())
 _TOKEN = re2.compile(rb"[\pL\pM]+|\pN")
 
@@ -46,10 +46,10 @@ class Model:
 
 @cache
 def shipped_model() -> Model:
-    """Read the model that stands beside this module."""
-    told = json.loads(Path(__file__).with_name("prose_weights.json").read_text(encoding="utf-8"))
-    small = np.frombuffer(base64.b85decode(told["weights"]), np.int8)
-    return Model(small.astype(np.float32) * np.float32(told["scale"]), told["bias"])
+    """Read the model from the file beside this module."""
+    content = json.loads(Path(__file__).with_name("prose_weights.json").read_text(encoding="utf-8"))
+    packed_weights = np.frombuffer(base64.b85decode(content["weights"]), np.int8)
+    return Model(packed_weights.astype(np.float32) * np.float32(content["scale"]), content["bias"])
 
 
 def pieces(line: bytes) -> Iterator[str]:
@@ -64,19 +64,19 @@ def grams(texts: Sequence[str]) -> tuple[Integers, Integers]:
     points = np.frombuffer("\0".join([*texts, ""]).encode("utf-32-le", "replace"), np.uint32).astype(np.uint64)
     owners = np.repeat(np.arange(len(texts)), [len(text) + 1 for text in texts])
     ends = np.concatenate([[0], np.cumsum(points == 0)])
-    buckets, begun = [], []
+    buckets, text_numbers = [], []
     for size in SIZES:
         count = max(len(points) - size + 1, 0)
         hashes = np.full(count, size * _SEED, np.uint64)
-        for place in range(size):
-            hashes = (hashes ^ points[place : count + place]) * _MIX
+        for index in range(size):
+            hashes = (hashes ^ points[index : count + index]) * _MIX
             hashes ^= hashes >> np.uint64(29)
         inside = ends[size : count + size] == ends[:count]
         if size == 2:
             inside &= (points[:count] >= WORDS_OF_TWO) & (points[1 : count + 1] >= WORDS_OF_TWO)
         buckets.append((hashes[inside] % np.uint64(BUCKETS)).astype(np.int64))
-        begun.append(owners[:count][inside])
-    return np.concatenate(buckets), np.concatenate(begun)
+        text_numbers.append(owners[:count][inside])
+    return np.concatenate(buckets), np.concatenate(text_numbers)
 
 
 def scores(blocks: Sequence[Sequence[str]], model: Model) -> list[Floats]:
@@ -92,17 +92,17 @@ def scores(blocks: Sequence[Sequence[str]], model: Model) -> list[Floats]:
     best = np.full(len(texts), -np.inf)
     for size in range(1, WINDOW + 1):
         last = np.minimum(np.arange(len(texts)) + size, ends)
-        total, number, length = (_window(one, last) for one in (sums, counts, letters))
-        told = np.where(length >= LETTERS, total / np.sqrt(np.maximum(number, 1)) + model.bias, -np.inf)
-        best = np.maximum(best, told)
+        total, number, length = (_window(values, last) for values in (sums, counts, letters))
+        window_scores = np.where(length >= LETTERS, total / np.sqrt(np.maximum(number, 1)) + model.bias, -np.inf)
+        best = np.maximum(best, window_scores)
     return np.split(best, np.cumsum([len(block) for block in blocks])[:-1])
 
 
 def suspects(text: Folded, model: Model) -> Iterator[tuple[int, float]]:
-    """Score each source of a text that holds prose, by its number in the text; -inf where it is too short."""
+    """Score each source of a text that contains prose, by its number in the text; -inf where it is too short."""
     for blocks in _batches(text):
-        told = scores([[piece for _, piece in block] for block in blocks], model)
-        for block, values in zip(blocks, told, strict=True):
+        block_scores = scores([[piece for _, piece in block] for block in blocks], model)
+        for block, values in zip(blocks, block_scores, strict=True):
             best: dict[int, float] = {}
             for (source, _), value in zip(block, values.tolist(), strict=True):
                 best[source] = max(best.get(source, value), value)
@@ -126,6 +126,6 @@ def _batches(text: Folded) -> Iterator[list[list[tuple[int, str]]]]:
 
 
 def _window(values: npt.NDArray[np.number], last: Integers) -> Floats:
-    """Sum the values from each place up to its last one, which is left out."""
+    """Sum the values from each index up to its end, which is excluded."""
     summed = np.concatenate([[0], np.cumsum(values)])
     return summed[last] - summed[:-1]

@@ -1,7 +1,7 @@
-"""A Python expression with names filled in and fixed texts put together, so that it says what it does. Pure.
+"""A Python expression with names filled in and fixed texts joined, so that its effect is visible. Pure.
 
-`getattr(import_module("so"[::-1]), "sys" + "tem")(line)` reads as `os.system(line)`. Only what is fixed in the source
-is worked out, by a few operations on small constants; nothing of a change is ever run.
+`getattr(import_module("so"[::-1]), "sys" + "tem")(line)` becomes `os.system(line)`. Only fixed parts of the source are
+evaluated, by a few operations on small constants; no code of a change is ever run.
 """
 
 import ast
@@ -11,8 +11,8 @@ import codecs
 import re
 from collections.abc import Callable, Iterable
 
-TEXT_LENGTH = 1_000  # of a text that is put together
-SETTLED = "x"  # stands in a text for what can hold nothing but a number, a quoted word or one of several fixed texts
+TEXT_LENGTH = 1_000  # of a joined text
+SETTLED = "x"  # replaces a number, a quoted word or one of several fixed texts in a text
 _SETTLING = frozenset({"int", "float", "len", "quote"})
 Fixed = str | bytes | int
 Lookup = Callable[[str], ast.expr | None]
@@ -27,23 +27,25 @@ _WRITTEN_OUT = (ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.UnaryO
 
 
 def folded(text: str, lookup: Lookup) -> str | None:
-    """Return the expression on one line with what is known worked out; None where nothing is, or it is no expression.
+    """Return the expression on one line with known parts evaluated.
 
-    `lookup` gives what stands for a name, None where the name stays. A call of `setattr` becomes an assignment.
+    None where nothing is known, or it is not an expression.
+
+    `lookup` returns the expression for a name, None where the name stays. A call of `setattr` becomes an assignment.
     """
     tree = parsed(text)
     if tree is None:
         return None
     folder = _Folder(lookup)
     try:
-        made = folder.visit(tree)
-        return _unparsed(made) if folder.has_changed or _setting(made) else None
+        new_tree = folder.visit(tree)
+        return _unparsed(new_tree) if folder.has_changed or _setting(new_tree) else None
     except (RecursionError, ValueError, MemoryError):
         return None
 
 
 def parsed(text: str) -> ast.expr | None:
-    """Return the tree of an expression that may be written over several lines; None where it is none."""
+    """Return the tree of an expression that may span several lines; None where it is not one."""
     try:
         return ast.parse(f"({text}\n)", mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -51,12 +53,12 @@ def parsed(text: str) -> ast.expr | None:
 
 
 def substituted(tree: ast.expr, lookup: Lookup) -> ast.expr:
-    """Return the tree with names filled in and constants worked out. Raises RecursionError where it is too deep."""
+    """Return the tree with names filled in and constants evaluated. Raises RecursionError where it is too deep."""
     return _Folder(lookup).visit(tree)
 
 
 def dotted(name: str) -> ast.expr:
-    """Return the tree of a name with dots."""
+    """Return the tree of a dotted name."""
     first, *rest = name.split(".")
     tree: ast.expr = ast.Name(first, ast.Load())
     for attribute in rest:
@@ -65,7 +67,7 @@ def dotted(name: str) -> ast.expr:
 
 
 def dotted_name(tree: ast.AST) -> str:
-    """Return the name that a chain of attributes spells; empty for anything else."""
+    """Return the dotted name of a chain of attributes; empty for anything else."""
     attributes: list[str] = []
     while isinstance(tree, ast.Attribute):
         attributes.append(tree.attr)
@@ -74,7 +76,7 @@ def dotted_name(tree: ast.AST) -> str:
 
 
 def is_fixed(tree: ast.AST) -> bool:
-    """Return whether a value is written out in the source, such as a number, a text or a list of them."""
+    """Return whether a value is a literal, such as a number, a text or a list of them."""
     for node in ast.walk(tree):  # without recursion, since 390 signs before a number are a value too
         if not isinstance(node, _WRITTEN_OUT) or (isinstance(node, ast.Dict) and None in node.keys):
             return False
@@ -87,7 +89,7 @@ def _unparsed(tree: ast.expr) -> str:
 
 
 def _setting(tree: ast.expr) -> str | None:
-    """Return a call of `setattr` with a fixed name as the assignment that it is."""
+    """Return a call of `setattr` with a fixed name as an assignment."""
     if (
         isinstance(tree, ast.Call)
         and dotted_name(tree.func) in ("setattr", "object.__setattr__")
@@ -100,7 +102,7 @@ def _setting(tree: ast.expr) -> str | None:
 
 
 class _Folder(ast.NodeTransformer):
-    """Works from the inside out; every method returns the node itself where it has nothing to say."""
+    """Folds from the inside out; every method returns the node unchanged where nothing is known."""
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
@@ -127,8 +129,8 @@ class _Folder(ast.NodeTransformer):
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
         arguments = node.args
-        named = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
-        return self._within(node, frozenset(one.arg for one in named))
+        parameters = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+        return self._within(node, frozenset(argument.arg for argument in parameters))
 
     def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
         return self._comprehension(node)
@@ -143,8 +145,10 @@ class _Folder(ast.NodeTransformer):
         return self._comprehension(node)
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> ast.expr:
-        targets = (one for part in node.generators for one in ast.walk(part.target))
-        return self._within(node, frozenset(one.id for one in targets if isinstance(one, ast.Name)))
+        targets = (target_node for part in node.generators for target_node in ast.walk(part.target))
+        return self._within(
+            node, frozenset(target_node.id for target_node in targets if isinstance(target_node, ast.Name))
+        )
 
     def _within(self, node: ast.expr, names: frozenset[str]) -> ast.expr:
         self._bound.append(names)
@@ -158,14 +162,16 @@ class _Folder(ast.NodeTransformer):
         if isinstance(node.op, ast.Add) and left is not None and type(left) is type(right):
             return self._text(node, lambda: left + right)  # ty: ignore[unsupported-operator]
         if isinstance(node.op, ast.Mod) and isinstance(left, str):
-            values = [_settled(one) for one in node.right.elts] if isinstance(node.right, ast.Tuple) else [right]
+            values = (
+                [_settled(element) for element in node.right.elts] if isinstance(node.right, ast.Tuple) else [right]
+            )
             if values is not None and None not in values:
                 return self._text(node, lambda: left % tuple(values)) if not _WIDTH.search(left) else node
         return node
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
         self.generic_visit(node)
-        parts = [_part(one) for one in node.values]
+        parts = [_part(value) for value in node.values]
         if None not in parts:
             return self._text(node, lambda: "".join(filter(None, parts)))
         return node
@@ -177,7 +183,7 @@ class _Folder(ast.NodeTransformer):
             return self._member(node, key)
         text = _fixed(node.value)
         if isinstance(node.slice, ast.Slice) and isinstance(text, str | bytes):
-            bounds = [_bound(one) for one in (node.slice.lower, node.slice.upper, node.slice.step)]
+            bounds = [_bound(bound) for bound in (node.slice.lower, node.slice.upper, node.slice.step)]
             if "?" not in bounds:
                 return self._text(node, lambda: text[slice(*bounds)])  # ty: ignore[invalid-argument-type]
         if isinstance(key, int) and isinstance(node.value, ast.List | ast.Tuple) and not _is_starred(node.value.elts):
@@ -186,10 +192,14 @@ class _Folder(ast.NodeTransformer):
         return node
 
     def _member(self, node: ast.Subscript, key: str) -> ast.expr:
-        """Return what a text as key names: an entry of a literal, a global, a module, an attribute."""
+        """Return the member for a fixed key: an entry of a literal, a global, a module, an attribute."""
         if isinstance(node.value, ast.Dict):
-            found = [value for one, value in zip(node.value.keys, node.value.values, strict=True) if _fixed(one) == key]
-            return self._made(found[-1]) if found else node
+            entries = [
+                value
+                for entry_key, value in zip(node.value.keys, node.value.values, strict=True)
+                if _fixed(entry_key) == key
+            ]
+            return self._made(entries[-1]) if entries else node
         name = dotted_name(node.value)
         if not key.replace(".", "").isidentifier():
             return node
@@ -208,7 +218,7 @@ class _Folder(ast.NodeTransformer):
         self.generic_visit(node)
         self._spread(node)
         name = dotted_name(node.func)
-        fixed = [_fixed(one) for one in node.args]
+        fixed = [_fixed(argument) for argument in node.args]
         first, second = [*fixed, None, None][:2]
         if name in _IMPORTERS and isinstance(first, str) and first.replace(".", "").isidentifier():
             return self._made(dotted(first))
@@ -223,33 +233,43 @@ class _Folder(ast.NodeTransformer):
         return self._converted(node, name, fixed)
 
     def _spread(self, node: ast.Call) -> None:
-        """Write `**{"shell": True}` out as a keyword."""
-        kept: list[ast.keyword] = []
-        for one in node.keywords:
-            table = one.value
+        """Replace `**{"shell": True}` by a keyword."""
+        keywords_left: list[ast.keyword] = []
+        for argument in node.keywords:
+            table = argument.value
             if isinstance(table, ast.Call) and dotted_name(table.func) == "dict" and not table.args:
                 pairs = [(keyword.arg, keyword.value) for keyword in table.keywords]
             else:
                 pairs = [(_fixed(key), value) for key, value in _entries(table)]
             names = [name for name, _ in pairs if isinstance(name, str)]
-            if one.arg is not None or not names or len(names) < len(pairs) or not all(map(str.isidentifier, names)):
-                kept.append(one)
+            if (
+                argument.arg is not None
+                or not names
+                or len(names) < len(pairs)
+                or not all(map(str.isidentifier, names))
+            ):
+                keywords_left.append(argument)
                 continue
             self.has_changed = True
-            kept += [ast.keyword(name, value) for name, (_, value) in zip(names, pairs, strict=True)]
-        node.keywords = kept
+            keywords_left += [ast.keyword(name, value) for name, (_, value) in zip(names, pairs, strict=True)]
+        node.keywords = keywords_left
 
     def _prepared(self, node: ast.Call, maker: ast.Call) -> ast.expr:
-        """Write out the call of what `partial`, `methodcaller` or `attrgetter` made."""
+        """Write out the call of the result of `partial`, `methodcaller` or `attrgetter`."""
         name = dotted_name(maker.func).rpartition(".")[2]
         if _is_starred(maker.args[:1]):
             return node
         if name == "partial" and maker.args:
             inner = ast.Call(maker.args[0], [*maker.args[1:], *node.args], [*maker.keywords, *node.keywords])
             return self._made(inner)
-        wanted = _fixed(maker.args[0]) if maker.args else None
-        if isinstance(wanted, str) and wanted.isidentifier() and len(node.args) == 1 and not _is_starred(node.args):
-            member = ast.Attribute(node.args[0], wanted, ast.Load())
+        member_name = _fixed(maker.args[0]) if maker.args else None
+        if (
+            isinstance(member_name, str)
+            and member_name.isidentifier()
+            and len(node.args) == 1
+            and not _is_starred(node.args)
+        ):
+            member = ast.Attribute(node.args[0], member_name, ast.Load())
             if name == "attrgetter":
                 return self._made(member)
             if name == "methodcaller":
@@ -257,7 +277,7 @@ class _Folder(ast.NodeTransformer):
         return node
 
     def _converted(self, node: ast.Call, name: str, fixed: list[Fixed | None]) -> ast.expr:
-        """Work out a text that a call makes of fixed ones."""
+        """Evaluate a call that makes a text from fixed parts."""
         first = fixed[0] if fixed else None
         last = name.rpartition(".")[2]
         if isinstance(node.func, ast.Attribute):
@@ -293,7 +313,7 @@ class _Folder(ast.NodeTransformer):
         return node
 
     def _joined(self, node: ast.Call, separator: str) -> ast.expr:
-        """Write a join of a list out: as one text where all parts are fixed, else as a text with parts filled in."""
+        """Write out a join of a list: as one text where all parts are fixed, else as an f-string."""
         parts = node.args[0]
         characters = _fixed(parts)
         if isinstance(characters, str):
@@ -303,32 +323,32 @@ class _Folder(ast.NodeTransformer):
             return self._text(node, lambda: separator.join(texts))
         if not isinstance(parts, ast.List | ast.Tuple) or _is_starred(parts.elts):
             return node
-        fixed = [_fixed(one) for one in parts.elts]
-        if all(isinstance(one, str) for one in fixed):
+        fixed = [_fixed(element) for element in parts.elts]
+        if all(isinstance(element, str) for element in fixed):
             return self._text(node, lambda: separator.join(map(str, fixed)))
         pieces: list[ast.expr] = []
-        for place, one in enumerate(parts.elts):
-            pieces += [ast.Constant(separator)] if place and separator else []
-            is_text = isinstance(one, ast.Constant) and isinstance(one.value, str)
-            pieces.append(one if is_text else ast.FormattedValue(one, -1, None))
+        for index, element in enumerate(parts.elts):
+            pieces += [ast.Constant(separator)] if index and separator else []
+            is_text = isinstance(element, ast.Constant) and isinstance(element.value, str)
+            pieces.append(element if is_text else ast.FormattedValue(element, -1, None))
         return self._made(ast.JoinedStr(pieces))
 
     def _text(self, node: ast.expr, make: Callable[[], object]) -> ast.expr:
-        """Return what `make` gives as a constant where it is short; the node itself where it fails."""
+        """Return the result of `make` as a constant where it is short; the unchanged node where it fails."""
         try:
-            made = make()
+            result = make()
         except (ValueError, TypeError, LookupError, UnicodeError, OverflowError, AttributeError):
             return node
-        if not isinstance(made, str | bytes) or len(made) > TEXT_LENGTH:
+        if not isinstance(result, str | bytes) or len(result) > TEXT_LENGTH:
             return node
-        return self._made(ast.Constant(made))
+        return self._made(ast.Constant(result))
 
 
 _ENCODINGS = frozenset({"utf-8", "utf8", "ascii", "latin-1", "latin1", "UTF-8"})
 
 
 def _fixed(tree: ast.AST | None) -> Fixed | None:
-    """Return a text, bytes or a whole number that is written out and not long."""
+    """Return a short text, bytes or a whole number that is a literal."""
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
         inner = _fixed(tree.operand)
         return -inner if isinstance(inner, int) else None
@@ -343,7 +363,7 @@ def _fixed(tree: ast.AST | None) -> Fixed | None:
 
 
 def _settled(tree: ast.expr) -> Fixed | None:
-    """Return what is written out; SETTLED for a number, a quoted word or one of several fixed texts."""
+    """Return a literal; SETTLED for a number, a quoted word or one of several fixed texts."""
     if isinstance(tree, ast.Call):
         is_settled = dotted_name(tree.func).rpartition(".")[2] in _SETTLING or _is_looked_up(tree)
         return SETTLED if is_settled else None
@@ -361,14 +381,14 @@ def _is_looked_up(tree: ast.Call) -> bool:
 
 
 def _is_starred(parts: Iterable[ast.expr]) -> bool:
-    """Return whether one of the parts stands for any number of them."""
-    return any(isinstance(one, ast.Starred) for one in parts)
+    """Return whether one of the parts is unpacked with a star."""
+    return any(isinstance(part, ast.Starred) for part in parts)
 
 
 def _fixed_list(tree: ast.AST) -> list[Fixed] | None:
     if not isinstance(tree, ast.List | ast.Tuple) or len(tree.elts) > TEXT_LENGTH:
         return None
-    values = [value for one in tree.elts if (value := _fixed(one)) is not None]
+    values = [value for element in tree.elts if (value := _fixed(element)) is not None]
     return values if len(values) == len(tree.elts) else None
 
 
@@ -378,17 +398,17 @@ def _characters(tree: ast.AST) -> Iterable[str] | None:
     if isinstance(tree, ast.Call) and dotted_name(tree.func) == "map" and len(tree.args) == 2:
         numbers = _fixed_list(tree.args[1]) if dotted_name(tree.args[0]) == "chr" else None
     elif isinstance(tree, ast.GeneratorExp | ast.ListComp) and len(tree.generators) == 1:
-        made = tree.elt
-        is_call = isinstance(made, ast.Call) and dotted_name(made.func) == "chr"
-        if is_call and len(made.args) == 1 and isinstance(made.args[0], ast.Name):
+        element = tree.elt
+        is_call = isinstance(element, ast.Call) and dotted_name(element.func) == "chr"
+        if is_call and len(element.args) == 1 and isinstance(element.args[0], ast.Name):
             numbers = _fixed_list(tree.generators[0].iter)
-    if not numbers or not all(isinstance(one, int) and 0 <= one < 0x110000 for one in numbers):
+    if not numbers or not all(isinstance(number, int) and 0 <= number < 0x110000 for number in numbers):
         return None
-    return [chr(one) for one in numbers if isinstance(one, int)]
+    return [chr(number) for number in numbers if isinstance(number, int)]
 
 
 def _part(tree: ast.expr) -> str | None:
-    """Return a part of an f-string that is fixed."""
+    """Return the text of a fixed part of an f-string."""
     if isinstance(tree, ast.FormattedValue):
         value = _settled(tree.value)
         return (

@@ -1,7 +1,7 @@
-"""Python source with each name replaced by what was imported or assigned, so that rules see through one step of it.
+"""Python source with each name replaced by its import or assignment, so that rules see through one step of it.
 
-`from os import system as run; line = "tar " + name; run(line)` reads as `os.system("tar " + name)`. Rows stay where
-they are, and only code near the lines that a change adds is written out. Pure and bounded.
+`from os import system as run; line = "tar " + name; run(line)` becomes `os.system("tar " + name)`. Rows keep their
+places, and only code near added lines is rewritten. Pure and bounded.
 """
 
 import ast
@@ -19,16 +19,16 @@ from scoring.scanners.whole_files import NewSide
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
-SOURCE_CHARACTERS = 500_000  # of one text; what is longer is read as it is written
-EXPRESSION_CHARACTERS = 2_000  # of one expression that is written out
+SOURCE_CHARACTERS = 500_000  # of one text; a longer one is read as written
+EXPRESSION_CHARACTERS = 2_000  # of one expression that is rewritten
 VALUE_CHARACTERS = 400  # of a value that is filled in
-VALUE_ROWS = 60  # that a value is taken from
-FILLED_CHARACTERS = 4_000  # filled in for the names of one statement, or of one value before it is worked out
+VALUE_ROWS = 60  # from which a value is taken
+FILLED_CHARACTERS = 4_000  # filled in for the names of one statement, or of one value before it is folded
 GROWTH = 2  # times the length of the source: filling in and reading 1,000 characters takes 2 ms
-ALIAS_CHARACTERS = 40  # of a name with dots, which is filled in however much the source has grown
-NEAR = 20  # rows around an added one that are written out
-STEPS = 6  # names behind names that are followed
-# Modules that rules name. What is imported from others keeps its own name, without an alias.
+ALIAS_CHARACTERS = 40  # of a dotted name, which is filled in regardless of the source's growth
+NEAR = 20  # rows around an added one that are rewritten
+STEPS = 6  # chained names that are followed
+# Modules that rules name. Imports from other modules keep their own names, without an alias.
 _MODULES = """
     os subprocess commands pty pickle cPickle _pickle cloudpickle dill marshal shelve joblib jsonpickle yaml ruamel
     torch numpy pandas requests httpx urllib urllib2 urllib3 aiohttp http socket ssl smtplib ftplib telnetlib paramiko
@@ -71,7 +71,7 @@ class _Span:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A value given to a name. `tree` is None where it cannot be followed, `added` True for `+=`."""
+    """A value assigned to a name. `tree` is None where it cannot be followed, `added` True for `+=`."""
 
     name: str
     span: _Span
@@ -81,27 +81,27 @@ class _Value:
 
     @property
     def is_changing(self) -> bool:
-        """Return whether the value is not written out in the source."""
+        """Return whether the value is not a literal."""
         return self.tree is None or not is_fixed(self.tree)
 
 
 class _Values:
-    """The values that one name is given in one function, in the order of the source."""
+    """The values of one name in one function, in the order of the source."""
 
     def __init__(self, values: Iterable[_Value]) -> None:
-        self._all = sorted(values, key=lambda one: one.span.end)
-        self._changing = [one for one in self._all if one.is_changing]
-        fixed = (one.tree.value for one in self._all if isinstance(one.tree, ast.Constant))
+        self._all = sorted(values, key=lambda assigned: assigned.span.end)
+        self._changing = [assigned for assigned in self._all if assigned.is_changing]
+        fixed = (assigned.tree.value for assigned in self._all if isinstance(assigned.tree, ast.Constant))
         self._is_switch = len({value for value in fixed if isinstance(value, bool)}) > 1
 
-    def last(self, place: int) -> _Value | None:
-        """Return the last value before an offset; None where both True and False are set, which settles nothing.
+    def last(self, offset: int) -> _Value | None:
+        """Return the last value before an offset; None where both True and False are assigned, which settles nothing.
 
-        A value that is not fixed wins over a fixed one: a rule must not take a name for fixed that another line sets.
+        A value that is not fixed wins over a fixed one: a rule must not treat a name as fixed that another line sets.
         """
         if self._is_switch:
             return None
-        return _last(self._changing, place) or _last(self._all, place)
+        return _last(self._changing, offset) or _last(self._all, offset)
 
 
 class _TooMuch(ValueError):
@@ -109,7 +109,7 @@ class _TooMuch(ValueError):
 
 
 class _Filled(NamedTuple):
-    """The expression to write for a name, None where the name stays, and the rows that it was taken from."""
+    """The expression to write for a name, None where the name stays, and the rows that it comes from."""
 
     tree: ast.expr | None
     rows: set[int]
@@ -124,36 +124,36 @@ def expand_python(side: NewSide, root: "SgNode") -> Expanded:
 
 
 def focused(text: str, root: "SgNode", rows: set[int]) -> str:
-    """Return the text with the top-level statements left blank that lie farther than NEAR from all of these rows."""
+    """Return the text with top-level statements blanked that are farther than NEAR from all of these rows."""
     near = {near for row in rows for near in range(row - NEAR, row + NEAR + 1)}
-    kept: set[int] = set()
+    kept_rows: set[int] = set()
     for node in root.children():
         reach = node.range()
         reached = range(reach.start.line, reach.end.line + 1)
         if not near.isdisjoint(reached):
-            kept.update(reached)
-    return "\n".join(line if row in kept else "" for row, line in enumerate(text.split("\n")))
+            kept_rows.update(reached)
+    return "\n".join(line if row in kept_rows else "" for row, line in enumerate(text.split("\n")))
 
 
 class _Source:
-    """One text: its functions, imports, values, and the expressions that may be written out."""
+    """One text: its functions, imports, values, and the expressions that may be rewritten."""
 
     def __init__(self, side: NewSide, root: "SgNode") -> None:
         self._text = side.text
         self._rows = {row for row, line in enumerate(side.lines) if line is not None and line.mark == "+"}
-        self._imports: dict[str, tuple[str, int]] = {}  # name: what it stands for, and the row
+        self._imports: dict[str, tuple[str, int]] = {}  # name: its full name, and the row
         self._values: dict[str, list[_Value]] = {}
         self._units: list[tuple[str, SgNode]] = []
         self._functions: list[tuple[_Span, SgNode]] = []
         self._parameters: dict[int, frozenset[str]] = {}
-        self._used: set[int] = set()  # rows that the expression at hand took something from
+        self._used: set[int] = set()  # rows that the current expression used
         self._filled: dict[tuple[str, int], _Filled] = {}
-        self._room = 0  # characters that may yet be filled in for the expression at hand
-        self._left = GROWTH * len(self._text) + FILLED_CHARACTERS  # and for all of the text
+        self._room = 0  # characters that may still be filled in for the current expression
+        self._left = GROWTH * len(self._text) + FILLED_CHARACTERS  # and for the whole text
         self._sort(root)
 
     def expanded(self) -> Expanded:
-        """Write the expressions near added rows out."""
+        """Rewrite the expressions near added rows."""
         edits: list[tuple[_Span, str]] = []
         sources: dict[int, set[int]] = {}
         for node, is_last in self._expressions():
@@ -169,14 +169,14 @@ class _Source:
                 self._left = left
                 continue
             edits.append((span, _over_rows(text, span.last - span.first, is_last)))
-            taken = {*self._used, *range(span.first, span.last + 1)} - {span.first}
-            if taken:
-                sources.setdefault(span.first, set()).update(taken)
-        pieces, at = [], 0
+            other_rows = {*self._used, *range(span.first, span.last + 1)} - {span.first}
+            if other_rows:
+                sources.setdefault(span.first, set()).update(other_rows)
+        pieces, position = [], 0
         for span, text in edits:
-            pieces += [self._text[at : span.start], text]
-            at = span.end
-        return Expanded("".join([*pieces, self._text[at:]]), sources)
+            pieces += [self._text[position : span.start], text]
+            position = span.end
+        return Expanded("".join([*pieces, self._text[position:]]), sources)
 
     def _written(self, text: str, span: _Span) -> str | None:
         if len(text) > EXPRESSION_CHARACTERS:
@@ -194,7 +194,9 @@ class _Source:
     def _expressions(self) -> Iterator[tuple["SgNode", bool]]:
         """Yield expressions near added rows, in order, and whether each ends its statement."""
         near = {near for row in self._rows for near in range(row - NEAR, row + NEAR + 1)}
-        changed = {name for name, values in self._values.items() if any(self._is_added(one.span) for one in values)}
+        changed = {
+            name for name, values in self._values.items() if any(self._is_added(assigned.span) for assigned in values)
+        }
         changed |= {name for name, (_, row) in self._imports.items() if row in self._rows}
         for kind, unit in self._units:
             spend()
@@ -224,18 +226,18 @@ class _Source:
 
     def _add_imports(self, node: "SgNode") -> None:
         try:
-            (made,) = ast.parse(" ".join(node.text().split("\n"))).body
+            (statement,) = ast.parse(" ".join(node.text().split("\n"))).body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return
         row = node.range().start.line
-        if not isinstance(made, ast.Import | ast.ImportFrom):
+        if not isinstance(statement, ast.Import | ast.ImportFrom):
             return
-        module = made.module or "" if isinstance(made, ast.ImportFrom) and not made.level else ""
-        for one in made.names:
+        module = statement.module or "" if isinstance(statement, ast.ImportFrom) and not statement.level else ""
+        for alias in statement.names:
             if module.partition(".")[0] in MODULES:
-                self._imports[one.asname or one.name] = f"{module}.{one.name}", row
-            elif one.asname and one.asname != one.name:
-                self._imports[one.asname] = one.name, row
+                self._imports[alias.asname or alias.name] = f"{module}.{alias.name}", row
+            elif alias.asname and alias.asname != alias.name:
+                self._imports[alias.asname] = alias.name, row
 
     def _add_values(self, kind: str, node: "SgNode") -> None:
         if kind in ("default_parameter", "typed_default_parameter"):
@@ -263,11 +265,13 @@ class _Source:
         if len(names) > 1:
             trees = [*tree.elts] if isinstance(tree, ast.Tuple | ast.List) else []
             trees = trees if len(trees) == len(names) else [None] * len(names)
-        trees = [None if isinstance(one, ast.List) and not one.elts else one for one in trees]  # filled later on
-        for name, one in zip(names, trees, strict=True):
+        trees = [
+            None if isinstance(value_tree, ast.List) and not value_tree.elts else value_tree for value_tree in trees
+        ]  # filled later
+        for name, value_tree in zip(names, trees, strict=True):
             if re.fullmatch(r"\w+|self\.\w+", name):
-                held = -1 if "." in name else scope
-                self._values.setdefault(name, []).append(_Value(name, span, held, one, is_added))
+                scope_of_name = -1 if "." in name else scope
+                self._values.setdefault(name, []).append(_Value(name, span, scope_of_name, value_tree, is_added))
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -281,58 +285,61 @@ class _Source:
             outer.append(self._around(number - 1, span.start, outer))
         return outer
 
-    def _around(self, number: int, place: int, outer: list[int]) -> int:
-        while number >= 0 and self._functions[number][0].end <= place:
+    def _around(self, number: int, offset: int, outer: list[int]) -> int:
+        while number >= 0 and self._functions[number][0].end <= offset:
             number = outer[number]
         return number
 
-    def _scope(self, place: int) -> int:
+    def _scope(self, offset: int) -> int:
         """Return the number of the innermost function around an offset, -1 for none."""
-        return self._around(bisect_right(self._starts, place) - 1, place, self._outer)
+        return self._around(bisect_right(self._starts, offset) - 1, offset, self._outer)
 
     @cached_property
     def _given(self) -> dict[tuple[str, int], _Values]:
-        """Return the values by their name and function."""
+        """Return the values by name and function."""
         grouped: dict[tuple[str, int], list[_Value]] = {}
         for name, values in self._values.items():
-            for one in values:
-                grouped.setdefault((name, one.scope), []).append(one)
+            for assigned in values:
+                grouped.setdefault((name, assigned.scope), []).append(assigned)
         return {key: _Values(values) for key, values in grouped.items()}
 
     def _shadows(self, scope: int, name: str) -> bool:
-        """Return whether a function takes an argument of this name."""
+        """Return whether a function has a parameter of this name."""
         if scope not in self._parameters:
             parameters = self._functions[scope][1].field("parameters")
             self._parameters[scope] = frozenset(_argument_names(parameters.text()) if parameters else ())
         return name in self._parameters[scope]
 
-    def _stands_for(self, name: str, place: int, scope: int, steps: int) -> ast.expr | None:
-        """Return what a name stands for at an offset, None where it stays."""
+    def _stands_for(self, name: str, offset: int, scope: int, steps: int) -> ast.expr | None:
+        """Return the expression for a name at an offset, None where the name stays."""
         if steps == 0:
             return None
-        value = self._chosen(name, place, scope)
+        value = self._chosen(name, offset, scope)
         if value is None:
             return self._imported(name, scope)
         key = value.name, value.span.start
         if key not in self._filled:
-            before = self._used, self._room, self._left
+            saved = self._used, self._room, self._left
             self._used = set(range(value.span.first, value.span.last + 1))
             self._room = self._left = FILLED_CHARACTERS
             tree, characters = self._followed(value, steps)
             self._filled[key] = _Filled(tree if len(self._used) <= VALUE_ROWS else None, self._used, characters)
-            self._used, self._room, self._left = before
+            self._used, self._room, self._left = saved
         filled = self._filled[key]
         if filled.tree is None:
             return None
         is_name = bool(dotted_name(filled.tree))
         if _SECRET.search(name) and not is_name and not is_fixed(filled.tree):
-            return None  # such a name says more than its value
+            return None  # such a name tells more than its value
         self._take(filled.characters, is_name)
         self._used |= filled.rows
         return filled.tree
 
     def _take(self, characters: int, is_name: bool) -> None:
-        """Count what is filled in; raise _TooMuch where it is too much for one expression or for the source."""
+        """Count the filled-in characters.
+
+        Raise _TooMuch where there are too many for one expression or for the source.
+        """
         counted = 0 if is_name and characters <= ALIAS_CHARACTERS else characters
         if characters > self._room or counted > self._left:
             raise _TooMuch
@@ -342,41 +349,43 @@ class _Source:
     def _imported(self, name: str, scope: int) -> ast.expr | None:
         if name not in self._imports or (scope >= 0 and self._shadows(scope, name)):
             return None
-        meant, row = self._imports[name]
+        full_name, row = self._imports[name]
         self._used.add(row)
-        if meant == name:
+        if full_name == name:
             return None
-        self._take(len(meant), is_name=True)
-        return dotted(meant)
+        self._take(len(full_name), is_name=True)
+        return dotted(full_name)
 
-    def _chosen(self, name: str, place: int, scope: int) -> _Value | None:
-        """Return the last value before an offset in the same function, else the last of the module."""
+    def _chosen(self, name: str, offset: int, scope: int) -> _Value | None:
+        """Return the last value before an offset in the same function, else the module's last value."""
         if name not in self._values:
             return None
         if scope >= 0 and "." not in name:
             own = self._given.get((name, scope))
             if own is not None:
-                return own.last(place)
+                return own.last(offset)
             if self._shadows(scope, name):
                 return None
         shared = self._given.get((name, -1))
-        return shared.last(len(self._text) if scope >= 0 else place) if shared else None
+        return shared.last(len(self._text) if scope >= 0 else offset) if shared else None
 
     def _followed(self, value: _Value, steps: int) -> tuple[ast.expr | None, int]:
-        """Return a value with its own names filled in, and its length; `+=` adds to the value before."""
+        """Return a value with its own names filled in, and its length; `+=` adds to the previous value."""
         tree = _copied(value.tree)
         if tree is None:
             return None, 0
-        place, scope = value.span.start, value.scope
+        offset, scope = value.span.start, value.scope
 
         def stands_for(name: str) -> ast.expr | None:
-            return self._stands_for(name, place, scope, steps - 1) if name != value.name else None
+            return self._stands_for(name, offset, scope, steps - 1) if name != value.name else None
 
         try:
             tree = substituted(tree, stands_for)
             if value.added:
-                before = self._stands_for(value.name, place, scope, steps - 1)
-                tree = substituted(ast.BinOp(before, ast.Add(), tree), lambda _: None) if before is not None else tree
+                previous = self._stands_for(value.name, offset, scope, steps - 1)
+                tree = (
+                    substituted(ast.BinOp(previous, ast.Add(), tree), lambda _: None) if previous is not None else tree
+                )
             characters = len(ast.unparse(tree))
             return (tree if characters <= VALUE_CHARACTERS else None), characters
         except (RecursionError, ValueError, MemoryError):
@@ -384,7 +393,7 @@ class _Source:
 
 
 def _copied(tree: ast.expr | None) -> ast.expr | None:
-    """Return a tree that may be changed; None where it is no expression by itself, as `*x` is not."""
+    """Return a tree that may be changed; None where it is not an expression by itself, such as `*x`."""
     if tree is None or isinstance(tree, ast.Starred):
         return None
     try:
@@ -398,17 +407,23 @@ def _argument_names(parameters: str) -> list[str]:
     if not isinstance(tree, ast.Lambda):
         return _WORD.findall(parameters)
     arguments = tree.args
-    named = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
-    return [one.arg for one in named if one is not None]
+    arguments_in_order = (
+        *arguments.posonlyargs,
+        *arguments.args,
+        *arguments.kwonlyargs,
+        arguments.vararg,
+        arguments.kwarg,
+    )
+    return [argument.arg for argument in arguments_in_order if argument is not None]
 
 
 _WITHOUT_TYPES = re.compile(r":[^,=]*(?:\[[^\]]*\][^,=]*)*")
 
 
-def _last(values: list[_Value], place: int) -> _Value | None:
-    """Return the last of the values, ordered by their ends, that ends before an offset."""
-    before = bisect_right(values, place, key=lambda one: one.span.end)
-    return values[before - 1] if before else None
+def _last(values: list[_Value], offset: int) -> _Value | None:
+    """Return the last of the values, sorted by their ends, that ends before an offset."""
+    count = bisect_right(values, offset, key=lambda assigned: assigned.span.end)
+    return values[count - 1] if count else None
 
 
 def _span(node: "SgNode") -> _Span:
@@ -420,23 +435,23 @@ def _written_parts(kind: str, node: "SgNode") -> list[tuple["SgNode", bool]]:
     """Return the expressions of a statement in order, each with whether the statement ends with it."""
     field = {"if_statement": "condition", "elif_clause": "condition", "while_statement": "condition"}.get(kind)
     if field or kind == "for_statement":
-        found = node.field(field or "right")
-        return [(found, False)] if found is not None else []
-    named = [child for child in node.children() if child.is_named()]
-    if kind == "expression_statement" and named and named[0].kind() in ("assignment", "augmented_assignment"):
-        target, value = named[0].field("left"), named[0].field("right")
+        condition = node.field(field or "right")
+        return [(condition, False)] if condition is not None else []
+    children = [child for child in node.children() if child.is_named()]
+    if kind == "expression_statement" and children and children[0].kind() in ("assignment", "augmented_assignment"):
+        target, value = children[0].field("left"), children[0].field("right")
         is_written = target is not None and target.kind() in ("attribute", "subscript")
-        return [(one, one is value) for one in (target if is_written else None, value) if one is not None]
-    if kind == "with_item" and named and named[0].kind() == "as_pattern":
-        named = [child for child in named[0].children() if child.is_named()]
+        return [(part, part is value) for part in (target if is_written else None, value) if part is not None]
+    if kind == "with_item" and children and children[0].kind() == "as_pattern":
+        children = [child for child in children[0].children() if child.is_named()]
     if kind in ("expression_statement", "return_statement"):
-        return [(named[0], True)] if named else []
+        return [(children[0], True)] if children else []
     is_read = kind in ("with_item", "decorator", "raise_statement", "assert_statement")
-    return [(named[0], False)] if named and is_read else []
+    return [(children[0], False)] if children and is_read else []
 
 
 def _over_rows(text: str, rows: int, is_last: bool) -> str:
-    """Return a text of one row as one of more, so that what follows it stays on its row."""
+    """Spread a text of one row over several, so that the text after it stays on its row."""
     if not rows:
         return text
     return text + "\n" * rows if is_last else "(" + "\n" * rows + text + ")"

@@ -1,27 +1,27 @@
-"""Rules as data: the files in rules/, checked as they are read. To add a rule, add it to a file there.
+"""Rules as data: the files in rules/, validated when read. To add a rule, add it to a file there.
 
-`rule` is a rule of ast-grep (with `constraints`), played on the syntax tree of the new side and reported where it
+`rule` is a rule of ast-grep (with `constraints`), matched on the syntax tree of the new side and reported where it
 touches an added line. `lines` is a regular expression (RE2, so linear in time) for an added line, `removed` one for a
-line that is taken away. `statement` is one for a statement that the change touches, written over any number of lines
-and read as one with names filled in (_statements.py), or `as_written`; `{name}` in it stands for a part of
-rules/patterns.yml, `spares` must not match the statement (or the text that a `rule` found), and `within` must match
-the head of a function around it. `holes` names the part of rules/patterns.yml that tells safe values: at least one
-value that is put into a text of the statement, or of what a `rule` found, must be another (_holes.py). `beside` must
-match another line that the same hunk adds (for `removed`: the line before it; for `rule` and `statement`: a line near
-it); `unless` must match no line that the file adds (for `removed`: that the change adds, comments left out; for `rule`
-and `statement`: no line near it). `guarded` spares a `rule` or `statement` whose value the code around it holds to
-known ones, and to folders and hosts where it names a place (_guards.py). One of `needles` must stand in the text,
-which is what makes the rules fast. `paths` are patterns, in lower case, of the only files that a rule reads. Outside
-of code (tests, documentation, generated and vendored files) a rule of type `security` weighs the same, as builds run
-those files; one that is `lighter_outside`, and every other, weighs one step less there. `bad` is found and `good` is
-not; tests play both, and `bad` with other names, in another order and with one step of indirection. `frail` names
-those of the three that the rule does not survive. A rule that is `filled_in` reads Python only where names are filled
-in already, so that a name that is left stands for something unknown. One that `spares_moved` reports no statement that
-holds what it matches in the removed lines. A rule on statements yields to another that says as much of the line.
+removed line. `statement` is one for a changed statement over any number of lines, read as one line with names filled in
+(_statements.py), or `as_written`; `{name}` in it inserts a part of rules/patterns.yml, `spares` must not match the
+statement (or the text that a `rule` found), and `within` must match the head of a function around it. `holes` names the
+part of rules/patterns.yml for safe values: at least one value inserted into a text of the statement, or of what a
+`rule` found, must be another (_holes.py). `beside` must match another added line of the hunk (for `removed`: the line
+before it; for `rule` and `statement`: a line near it); `unless` must match no added line of the file (for `removed`: of
+the change, without comments; for `rule` and `statement`: no line near it). `guarded` spares a `rule` or `statement`
+whose value is restricted to known ones by the code around it, and to folders and hosts where it names a place
+(_guards.py). One of `needles` must occur in the text, which makes the rules fast. `paths` are patterns, in lower case,
+of the only files that a rule reads. Outside of code (tests, documentation, generated and vendored files) a rule of type
+`security` weighs as much as in code, as builds run those files; one that is `lighter_outside`, and every other, weighs
+one step less there. `bad` is found and `good` is not; tests run both, and `bad` with other names, in another order and
+with one step of indirection. `frail` names those of the three that the rule does not survive. A rule that is
+`filled_in` reads Python only after names are filled in, so that a remaining name is unknown. One that `spares_moved`
+does not report a statement whose match is also in the removed lines. A rule on statements yields to another with an
+equal severity on the line.
 
-ast-grep compiles a rule anew at each call, and that is nearly all that a rule on a tree costs: with every shared part
-of its language and Unicode's classes 1 to 7 ms, with the parts that it names and classes of ASCII a tenth. So
-`tree_rules` gives it those only.
+ast-grep compiles a rule at each call, which is nearly all that a rule on a tree costs: with every shared part of its
+language and Unicode's classes 1 to 7 ms, with the parts that it names and classes of ASCII a tenth. So `tree_rules`
+gives it only those.
 """
 
 import re
@@ -45,7 +45,7 @@ _NAMED = re.compile(r"\{([a-z]+(?:-[a-z]+)*)\}")
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """One rule; the module says what its fields mean. `roles` empty: everywhere."""
+    """One rule; the module documents its fields. `roles` empty: everywhere."""
 
     id: str
     severity: Severity
@@ -80,7 +80,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     @property
     def weighs_everywhere(self) -> bool:
-        """Return whether the rule weighs the same outside of code."""
+        """Return whether the rule weighs as much outside of code."""
         return bool(self.roles) or (self.type == "security" and not self.lighter_outside)
 
     @cached_property
@@ -95,7 +95,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     @cached_property
     def safe_values(self) -> "re2._Regexp | None":
-        """The expression of the part that `holes` names."""
+        """Compile the part that `holes` names."""
         return re2.compile(with_patterns(_patterns()[self.holes])) if self.holes else None
 
     @cached_property
@@ -119,7 +119,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         return is_meant and (not self.roles or part in self.roles)
 
     def may_match(self, text: str) -> bool:
-        """Return whether the text holds one of the words that the rule needs."""
+        """Return whether the text contains one of the rule's needles."""
         for needle in self.needles:  # a generator took a tenth of a whole review
             if needle in text:
                 return True
@@ -127,7 +127,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
 
 class RuleFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One file of rules; `languages` and `type` hold for its rules that name none."""
+    """One file of rules; `languages` and `type` are defaults for its rules."""
 
     languages: tuple[Language, ...]
     rules: tuple[Rule, ...]
@@ -136,7 +136,7 @@ class RuleFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def rules() -> tuple[Rule, ...]:
-    """Read every rule of every file. Raises msgspec.ValidationError for a file that breaks the form."""
+    """Read every rule of every file. Raises msgspec.ValidationError for a malformed file."""
     return tuple(rule for name in _names() if name not in (SHARED, PATTERNS) for rule in _read(name))
 
 
@@ -148,24 +148,24 @@ def rules_for(language: Language) -> tuple[Rule, ...]:
 
 @cache
 def _needles() -> tuple[Any, tuple[str, ...]]:
-    """Return the needles of all rules on trees and statements as one set, and the ids of the rules in its order."""
+    """Return the needles of all rules on trees and statements as one set, and the rules' ids in its order."""
     options = re2.Options()
-    options.max_mem = 64 << 20  # bytes; what a text makes of the set is kept, and is begun anew when it is full
-    found = re2.Set.SearchSet(options)
-    named = [rule for rule in rules() if rule.statement is not None or rule.rule is not None]
-    for rule in named:
-        found.Add("|".join(map(re2.escape, rule.needles)))
-    found.Compile()
-    return found, tuple(rule.id for rule in named)
+    options.max_mem = 64 << 20  # bytes of the set's cached states, which are dropped when full
+    needle_set = re2.Set.SearchSet(options)
+    rules_with_needles = [rule for rule in rules() if rule.statement is not None or rule.rule is not None]
+    for rule in rules_with_needles:
+        needle_set.Add("|".join(map(re2.escape, rule.needles)))
+    needle_set.Compile()
+    return needle_set, tuple(rule.id for rule in rules_with_needles)
 
 
 def may_read(text: str) -> set[str]:
-    """Return the ids of the rules on trees and statements of which a needle stands in a text, or which need none.
+    """Return the ids of the rules on trees and statements with a needle in a text, or without needles.
 
-    One pass for all rules: asked one by one they took a third of a review.
+    One pass serves all rules: one call each took a third of a review.
     """
-    found, ids = _needles()
-    return {ids[place] for place in found.Match(text) or ()}
+    needle_set, ids = _needles()
+    return {ids[index] for index in needle_set.Match(text) or ()}
 
 
 @cache
@@ -175,9 +175,9 @@ def shared_parts() -> dict[str, dict[str, Any]]:
 
 
 def with_patterns(expression: str) -> str:
-    """Return an expression with the parts that it names in braces; those may name others."""
-    while (named := _NAMED.search(expression)) is not None:
-        expression = f"{expression[: named.start()]}(?:{_patterns()[named[1]]}){expression[named.end() :]}"
+    """Insert the parts that an expression names in braces; those may name others."""
+    while (reference := _NAMED.search(expression)) is not None:
+        expression = f"{expression[: reference.start()]}(?:{_patterns()[reference[1]]}){expression[reference.end() :]}"
     return expression
 
 
@@ -189,19 +189,19 @@ def visitor_values() -> "re2._Regexp":
 
 @cache
 def safe_in_shell() -> "re2._Regexp":
-    """The expression of values that may stand in a command for a shell, in any language."""
+    """Compile the expression of values that are safe in a shell command, in any language."""
     return re2.compile(with_patterns(_patterns()["safe-in-shell"]))
 
 
 @cache
 def cleaning() -> "re2._Regexp":
-    """The expression of calls that make a value safe for some place, in any language."""
+    """Compile the expression of calls that make a value safe for some use, in any language."""
     return re2.compile(with_patterns(_patterns()["cleaned"]))
 
 
 @cache
 def hiding() -> "re2._Regexp":
-    """The expression of calls that decode what is written in an unreadable form, in any language."""
+    """Compile the expression of calls that decode an unreadable text, in any language."""
     return re2.compile(with_patterns(_patterns()["decoded"]))
 
 
@@ -216,12 +216,14 @@ def _names() -> list[str]:
 
 def _read(name: str) -> list[Rule]:
     file = _decode(name, RuleFile)
-    given = [(rule, rule.languages or file.languages, rule.type or file.type) for rule in file.rules]
-    return [msgspec.structs.replace(rule, languages=languages, type=kind) for rule, languages, kind in given]
+    rules_with_defaults = [(rule, rule.languages or file.languages, rule.type or file.type) for rule in file.rules]
+    return [
+        msgspec.structs.replace(rule, languages=languages, type=kind) for rule, languages, kind in rules_with_defaults
+    ]
 
 
 def _decode(name: str, kind: Any) -> Any:
-    import msgspec.yaml  # its parser takes 20 ms to import, which only a review has to pay
+    import msgspec.yaml  # its parser takes 20 ms to import, which only a review needs
 
     return msgspec.yaml.decode((FOLDER / name).read_bytes(), type=kind)
 
@@ -249,20 +251,20 @@ def tree_rules(language: Language) -> dict[str, Any]:
 def named_parts(part: Any) -> set[str]:
     """Return the shared parts that a rule names; those name no others."""
     if isinstance(part, list):
-        return {name for one in part for name in named_parts(one)}
+        return {name for child in part for name in named_parts(child)}
     if not isinstance(part, dict):
         return set()
     own = {part["matches"]} if "matches" in part else set()
-    return own.union(*(named_parts(one) for one in part.values()))
+    return own.union(*(named_parts(child) for child in part.values()))
 
 
 def in_ascii(part: Any) -> Any:
     """Return the rule with the classes of its expressions written out in ASCII."""
     if isinstance(part, list):
-        return [in_ascii(one) for one in part]
+        return [in_ascii(child) for child in part]
     if not isinstance(part, dict):
         return part
-    return {name: _ascii_classes(one) if name == "regex" else in_ascii(one) for name, one in part.items()}
+    return {name: _ascii_classes(child) if name == "regex" else in_ascii(child) for name, child in part.items()}
 
 
 def _ascii_classes(expression: str) -> str:

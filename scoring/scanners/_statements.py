@@ -1,8 +1,8 @@
-"""Splits a text in any language into statements, each as one line with its enclosing functions. Pure and bounded.
+"""Split a text in any language into statements, each as one line with its enclosing functions. Pure and bounded.
 
-A statement goes on while a bracket is open, after an operator and before a row that begins with one; a condition is
-read with the indented rows that depend on it. The head of a function or a block ends a statement; an object that is
-passed to a call does not.
+A statement continues while a bracket is open, after an operator and before a row that begins with one; a condition is
+read with the indented rows below it. The head of a function or a block ends a statement; an object passed to a call
+does not.
 """
 
 import re
@@ -33,7 +33,7 @@ HEAD = re.compile(
     r"(?:[\w<>\[\],.?*&:]+\s+)+[\w:~]+\s*\([^;]*\{\s*$|[\w$]+\s*\([^;()]*\)\s*\{\s*$|"
     r".*(?:=>|\bfunction\s*\w*\([^)]*\))\s*\{\s*$)"
 )
-_POINTER = re.compile(r"\s*\*+\w")  # a C assignment through a pointer, which looks like a row of a comment
+_POINTER = re.compile(r"\s*\*+\w")  # a C assignment through a pointer, which looks like a comment
 NOT_A_HEAD = re.compile(r"\s*(?:\}?\s*else|if|for|while|switch|catch|return|foreach|using|lock|synchronized|try|do)\b")
 
 
@@ -48,7 +48,10 @@ class Statement:
 
 
 def statements(text: str, wanted: set[int]) -> Iterator[Statement]:
-    """Yield the statements that hold a wanted row, in order; those below a condition come again by themselves."""
+    """Yield the statements that contain a wanted row, in order.
+
+    Those below a condition are also yielded by themselves.
+    """
     rows = text.split("\n")
     around = _Around(rows)
     near = sorted({close for row in wanted for close in range(max(row - ROWS, 0), row + 1)})
@@ -60,7 +63,9 @@ def statements(text: str, wanted: set[int]) -> Iterator[Statement]:
         last = _last(rows, row)
         body = _body(rows, last, _indent(rows[row])) if _CONDITION.match(rows[row]) else last
         if not wanted.isdisjoint(range(row, body + 1)):
-            whole = " ".join(one.strip() for one in rows[row : body + 1] if one.strip() and not is_comment(one))
+            whole = " ".join(
+                row_text.strip() for row_text in rows[row : body + 1] if row_text.strip() and not is_comment(row_text)
+            )
             yield Statement(whole[:CHARACTERS], row, body, "\n".join(around.heads(row)))
         following = last + 1
 
@@ -71,7 +76,7 @@ def is_comment(row: str) -> bool:
 
 
 class _Around:
-    """The heads of the functions around each row, by their indentation."""
+    """The heads of the functions around each row, by indentation."""
 
     def __init__(self, rows: list[str]) -> None:
         self._rows = rows
@@ -89,7 +94,7 @@ class _Around:
         return self._known[outer]
 
     def _head(self, row: int) -> str:
-        """Return a row with those below it that its open brackets take in, as parameters are written one a row."""
+        """Return a row joined with the rows inside its open brackets, since parameters may be written one a row."""
         head = self._rows[row].strip()
         for below in self._rows[row + 1 : row + HEAD_ROWS]:
             if head.count("(") <= head.count(")") or head.endswith(("{", "=>")) or len(head) > HEAD_CHARACTERS:
@@ -98,7 +103,7 @@ class _Around:
         return head[:HEAD_CHARACTERS]
 
     def _outer(self, row: int) -> int:
-        """Return the nearest row above that is indented less and closes nothing, -1 for none."""
+        """Return the nearest row above with less indentation that closes nothing, -1 for none."""
         indent, above = _indent(self._rows[row]), row - 1
         while above >= max(row - FUNCTION_ROWS, 0):
             text = self._rows[above]
@@ -110,21 +115,21 @@ class _Around:
 
 
 def put_together(text: str) -> str:
-    """Return a statement in which quoted texts that are added together are one text."""
+    """Return a statement with added quoted texts joined into one."""
     pieces: list[str] = []
-    at, before = 0, ""
-    for found in _TEXT.finditer(text):
-        between = text[at : found.start()]
-        if before == found[0][0] and _ADDS.fullmatch(between):
-            pieces[-1] = pieces[-1][:-1] + found[0][1:]
+    position, previous_quote = 0, ""
+    for quoted_text in _TEXT.finditer(text):
+        between = text[position : quoted_text.start()]
+        if previous_quote == quoted_text[0][0] and _ADDS.fullmatch(between):
+            pieces[-1] = pieces[-1][:-1] + quoted_text[0][1:]
         else:
-            pieces += [between, found[0]]
-        at, before = found.end(), found[0][0]
-    return "".join([*pieces, text[at:]])
+            pieces += [between, quoted_text[0]]
+        position, previous_quote = quoted_text.end(), quoted_text[0][0]
+    return "".join([*pieces, text[position:]])
 
 
 def rows_near(rows: Sequence[str], first: int, last: int) -> str:
-    """Return the rows around a statement in which a safeguard would stand."""
+    """Return the rows around a statement in which a safeguard would be."""
     return "\n".join(rows[max(first - NEAR, 0) : last + NEAR])
 
 
@@ -150,12 +155,12 @@ def _last(rows: list[str], first: int) -> int:
 def _body(rows: list[str], last: int, indent: int) -> int:
     """Return the last of the rows below a condition that are indented deeper than it."""
     body, left = last, BODY_ROWS
-    for place in range(last + 1, min(last + ROWS, len(rows))):
-        row = rows[place]
+    for row_index in range(last + 1, min(last + ROWS, len(rows))):
+        row = rows[row_index]
         if not row.strip() or is_comment(row):
             continue
         is_brace = row.strip() == "{" and left == BODY_ROWS
         if left == 0 or (_indent(row) <= indent and not is_brace):
             break
-        body, left = place, left - 1
+        body, left = row_index, left - 1
     return body

@@ -1,8 +1,8 @@
-"""The text of a change as scanners read it: its languages, its lines of code, joined texts with a way back to lines.
+"""The text of a change for scanners: its languages, its lines of code, joined texts with the way back to lines.
 
-`AddedText` holds all that a change adds, so that a pattern reads it in one call. `fragment_of` makes of the new side of
-a hunk a text that a tolerant parser can read. A file's language follows from its name or first line; what runs is told
-from comments and prose line by line and cautiously, since hunks begin anywhere. Pure.
+`AddedText` holds all that a change adds, so that a pattern reads it in one call. `fragment_of` turns the new side of a
+hunk into a text that a tolerant parser can read. A file's language follows from its name or first line; code is
+separated from comments and prose line by line and cautiously, since hunks begin anywhere. Pure.
 """
 
 import re
@@ -25,7 +25,7 @@ from scoring.scanners.whole_files import NewSide, removed_lines
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The origin of a line of the text. Without file and line: something said beside the change."""
+    """The origin of a line of the text; without file and line it comes from a text beside the change."""
 
     file: FileChange | None
     line: Line | None
@@ -40,11 +40,11 @@ class AddedText:
     places: tuple[Place, ...]
 
     def index(self, offset: int) -> int:
-        """Return the number of the line, from 0, that holds this offset."""
+        """Return the number of the line, from 0, at this offset."""
         return bisect_right(self.starts, offset) - 1
 
     def line(self, index: int) -> str:
-        """The text of one line."""
+        """Return the text of one line."""
         start = self.starts[index]
         end = self.starts[index + 1] - 1 if index + 1 < len(self.starts) else len(self.text)
         return self.text[start:end]
@@ -70,12 +70,12 @@ def added_text(submission: Submission) -> AddedText:
 
 
 def removed_text(submission: Submission) -> str:
-    """Join every line that the change removes by line feeds."""
+    """Join every removed line of the change by line feeds."""
     return "\n".join(line.text for file in submission.change.files for line in file.removed())
 
 
 def said(submission: Submission) -> Iterator[str]:
-    """Yield the texts beside the change that are not empty: title, description, discussion, commit messages."""
+    """Yield the non-empty texts beside the change: title, description, discussion, commit messages."""
     yield from filter(None, (submission.title, submission.description, *(text for _, text in submission.discussion)))
     for mail in submission.change.mails:
         yield from filter(None, (mail.subject, mail.message))
@@ -102,8 +102,8 @@ Language = Literal[
     "other",
 ]
 
-# As ast-grep names them. TypeScript is read as TSX: its old type assertions `<T>value` are read as an element. C is
-# read as C++, which has its expressions.
+# The names of ast-grep. TypeScript is read as TSX, in which its old type assertions `<T>value` are elements. C is read
+# as C++, which includes its expressions.
 GRAMMARS = {
     "python": "python",
     "javascript": "tsx",
@@ -122,7 +122,7 @@ NAMES: dict[Language, tuple[str, ...]] = {
     "javascript": ("*.js", "*.jsx", "*.mjs", "*.cjs", "*.ts", "*.tsx", "*.mts", "*.cts"),
     "go": ("*.go",),
     "rust": ("*.rs",),
-    # Blade's templates first: their markup is no code of PHP.
+    # Blade's templates come first: their markup is not PHP code.
     "template": (
         *("*.blade.php", "*.html", "*.htm", "*.xhtml", "*.jinja", "*.jinja2", "*.j2", "*.erb", "*.rhtml", "*.ejs"),
         *(
@@ -185,7 +185,7 @@ NAMES: dict[Language, tuple[str, ...]] = {
 
 
 def language_of(path: str) -> Language:
-    """Return the language whose rules apply; "other" for text in a language without rules of its own."""
+    """Return the language whose rules apply; "other" for text in a language without its own rules."""
     clean = clean_path(path).lower()
     return next((language for language, names in NAMES.items() if first_match(names, clean)), "other")
 
@@ -208,20 +208,20 @@ _INTERPRETED: dict[str, Language] = {
 
 def language_of_file(file: FileChange) -> Language:
     """Return the language by the file's name, else by the interpreter in its first line, else shell for a program."""
-    named = language_of(file.path)
-    if named != "other":
-        return named
-    first = next((line.text for hunk in file.hunks for line in hunk.lines if line.new == 1), "")
-    told = _INTERPRETER.match(first[:300])
-    if told:
-        return _INTERPRETED.get(told[1], "shell")
+    by_name = language_of(file.path)
+    if by_name != "other":
+        return by_name
+    first_line = next((line.text for hunk in file.hunks for line in hunk.lines if line.new == 1), "")
+    interpreter = _INTERPRETER.match(first_line[:300])
+    if interpreter:
+        return _INTERPRETED.get(interpreter[1], "shell")
     is_program = "100755" in (file.old_mode, file.new_mode) and "." not in file.path.rpartition("/")[2]
     return "shell" if is_program else "other"
 
 
 CODE_LINE_LENGTH = 2_000
 COMMENT = re2.compile(r"^\s*(#|//|/\*|\*|<!--|--\s|;|\"\"\"|''')")
-# Matches statements and hardly a sentence of a docstring. It rather misses a statement than takes a sentence for one.
+# Matches statements and hardly any sentence of a docstring. Rather than match a sentence it misses a statement.
 STATEMENT = re2.compile(
     r"^\s*(async def |def |class \w+[(:{]|import [\w.{*]|from [\w.]+ import |return\b[^.]*$|raise [\w.]+\b|"
     r"(if|elif|for|while|with|except|else|try)\b.*:\s*$|(if|for|while|switch)\s*\(.*[{;]\s*$|const \w|let \w|var \w|"
@@ -231,12 +231,12 @@ STATEMENT = re2.compile(
 
 
 def is_code_file(file: FileChange) -> bool:
-    """Return whether a file is code of the project itself, in a language that has rules."""
+    """Return whether a file is the project's own code, in a language with rules."""
     return language_of_file(file) not in ("other", "config", "template", "sql") and role(file.path) == "code"
 
 
 def code_files(change: Change) -> list[FileChange]:
-    """Return the files of a change that are code of the project itself."""
+    """Return the files of a change that are the project's own code."""
     return [file for file in change.files if is_code_file(file)]
 
 
@@ -259,15 +259,15 @@ def is_comment(text: str) -> bool:
     return COMMENT.search(cut(text, CODE_LINE_LENGTH)) is not None
 
 
-LINE_LENGTH = 4_000  # characters: what is longer is no line that a person wrote, and is left out of the parse
-DEPTH = 200  # of brackets: rules that look upwards and downwards take time in its square (.4 s at 2,000)
-CONTINUED = frozenset({"shell", "config"})  # languages in which a command goes on behind a backslash or an operator
-# Not behind the sign by which YAML begins a text of several lines.
+LINE_LENGTH = 4_000  # characters: a longer line was not written by a person, and is left out of the parse
+DEPTH = 200  # of brackets: rules that look upwards and downwards take quadratic time (.4 s at 2,000)
+CONTINUED = frozenset({"shell", "config"})  # languages in which a command continues after a backslash or an operator
+# Not after the sign with which YAML begins a text of several lines.
 GOES_ON = re.compile(r"(?:\\|&&|[^:\s]\s*\|)\s*$")
 CONTINUED_LINES = 50  # of one command
 BRACED = frozenset({"javascript", "go", "rust", "php", "java", "c", "csharp", "kotlin"})
-BRACE_BELOW = frozenset({"c", "php", "csharp"})  # a function's brace often stands on a line of its own
-TOLD_ROWS, TOLD_CHARACTERS = 30, 300  # of imports and constants that a hunk is given of others
+BRACE_BELOW = frozenset({"c", "php", "csharp"})  # a function's brace often has its own line
+TOLD_ROWS, TOLD_CHARACTERS = 30, 300  # limits of the imports and constants that a hunk gets from other hunks
 _TOLD = re.compile(
     r"(?:from [\w.]+ import [\w, ]+$|import [\w., ]+;?$|import\b.*\bfrom\s+[\"']|const\s.*=\s*require\(|"
     r"\s*(?:(?:export|private|public|protected|internal|static|final|readonly|const|val|let|var|local|our|my|pub)\s+)*"
@@ -284,34 +284,34 @@ _BRACKETS = b"()[]{}"
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in _BRACKETS)
 
 
-def fragment_of(hunk: Hunk, language: str, told: Sequence[str] = ()) -> NewSide:
-    """Return context and added lines in order, below what is `told` elsewhere in the file and the open blocks."""
-    kept: list[Line | None] = [line for line in hunk.lines if line.mark != "-"]
-    texts = [_clean(line.text) if line is not None else "" for line in kept]
-    opened = [*_opened(texts, _clean(hunk.section), language)]
-    tags = 1 if opened[:1] == ["<?php"] else 0
-    opened = [*opened[:tags], *told, *opened[tags:]]
-    closed = [_missing_brackets("\n".join([*opened, *texts]))] if language in BRACED else []
-    lines = (*(None for _ in opened), *kept, *(None for _ in closed))
-    return NewSide("\n".join([*opened, *texts, *closed, ""]), lines, removed_lines([hunk]))
+def fragment_of(hunk: Hunk, language: str, context: Sequence[str] = ()) -> NewSide:
+    """Return context and added lines in order, below the file's `context` from other hunks and the open blocks."""
+    new_lines: list[Line | None] = [line for line in hunk.lines if line.mark != "-"]
+    texts = [_clean(line.text) if line is not None else "" for line in new_lines]
+    heads = [*_opening_rows(texts, _clean(hunk.section), language)]
+    tags = 1 if heads[:1] == ["<?php"] else 0
+    heads = [*heads[:tags], *context, *heads[tags:]]
+    closed = [_missing_brackets("\n".join([*heads, *texts]))] if language in BRACED else []
+    lines = (*(None for _ in heads), *new_lines, *(None for _ in closed))
+    return NewSide("\n".join([*heads, *texts, *closed, ""]), lines, removed_lines([hunk]))
 
 
 def told_elsewhere(hunks: Sequence[Hunk], hunk: Hunk) -> list[str]:
-    """Return the imports and constants of one line that other hunks of a file hold and this one names."""
+    """Return one-line imports and constants from a file's other hunks whose names this hunk uses."""
     words = {word for line in hunk.lines if line.mark != "-" for word in _WORD.findall(line.text[:LINE_LENGTH])}
-    lines = (line for one in hunks if one is not hunk for line in one.lines if line.mark != "-")
+    lines = (line for other in hunks if other is not hunk for line in other.lines if line.mark != "-")
     short = (line.text for line in lines if len(line.text) <= TOLD_CHARACTERS and _TOLD.match(line.text))
-    return [_clean(text).strip() for text in islice((text for text in short if _names(text, words)), TOLD_ROWS)]
+    return [_clean(text).strip() for text in islice((text for text in short if _defines(text, words)), TOLD_ROWS)]
 
 
-def _names(text: str, words: set[str]) -> bool:
-    """Return whether an import or a constant gives a name that stands among these words."""
-    given = _CONSTANT.findall(text.partition("=")[0]) or _WORD.findall(text)
-    return not words.isdisjoint(word for word in given if word not in _IMPORTING)
+def _defines(text: str, words: set[str]) -> bool:
+    """Return whether an import or a constant defines one of these words."""
+    defined = _CONSTANT.findall(text.partition("=")[0]) or _WORD.findall(text)
+    return not words.isdisjoint(word for word in defined if word not in _IMPORTING)
 
 
-def _opened(texts: list[str], section: str, language: str) -> list[str]:
-    """Return the rows that have to stand above a hunk: tag, function that git names for it, blocks."""
+def _opening_rows(texts: list[str], section: str, language: str) -> list[str]:
+    """Return the rows that are needed above a hunk: tag, the function that git names for it, blocks."""
     if language == "python":
         return _python_blocks(texts, section)
     tag = _php_tag(texts) if language == "php" else []
@@ -324,15 +324,15 @@ def _opened(texts: list[str], section: str, language: str) -> list[str]:
 
 
 def _php_tag(texts: list[str]) -> list[str]:
-    """Return the tag that has to stand above code that begins within a block of PHP."""
-    first = _PHP_TAG.search("\n".join(texts))
-    return [] if first and first[0] == "<?" else ["<?php"]
+    """Return the tag that is needed above code that begins within a block of PHP."""
+    first_tag = _PHP_TAG.search("\n".join(texts))
+    return [] if first_tag and first_tag[0] == "<?" else ["<?php"]
 
 
 def _missing_brackets(text: str) -> str:
-    """Return what closes the brackets that a text leaves open, which a parser would else take for an error.
+    """Return the closing brackets that a text lacks, which a parser would report as an error.
 
-    Brackets in strings and comments count too; one closing bracket too many does no harm.
+    Brackets in strings and comments count too; one closing bracket too many is harmless.
     """
     stack: list[str] = []
     for bracket in _BRACKET.findall(text):
@@ -344,12 +344,12 @@ def _missing_brackets(text: str) -> str:
 
 
 def cleaned(side: NewSide) -> NewSide:
-    """Return the new side of a whole file as the parser takes it, row by row."""
+    """Return the new side of a whole file as the parser accepts it, row by row."""
     return replace(side, text="\n".join(_clean(text) for text in side.text.split("\n")))
 
 
 def continued(lines: list[Line]) -> list[Line]:
-    """Join each command that is written over several lines into one, with the number of its first line."""
+    """Join each command over several lines into one, with the number of its first line."""
     commands: list[list[Line]] = []
     is_open = False
     for line in lines:
@@ -357,10 +357,10 @@ def continued(lines: list[Line]) -> list[Line]:
             commands.append([])
         commands[-1].append(line)
         is_open = GOES_ON.search(line.text[-40:]) is not None
-    return [_as_one(command) for command in commands if len(command) > 1]
+    return [_join_command(command) for command in commands if len(command) > 1]
 
 
-def _as_one(command: list[Line]) -> Line:
+def _join_command(command: list[Line]) -> Line:
     texts = [line.text.strip().removesuffix("\\") for line in command]
     return replace(command[0], text=" ".join(texts)[:LINE_LENGTH])
 
@@ -382,11 +382,11 @@ def _clean(text: str) -> str:
 
 
 def _python_blocks(texts: list[str], section: str) -> list[str]:
-    """Return heads of the blocks around the first line, outermost first: one for each depth that later lines return to.
+    """Return heads of the blocks around the first line, outermost first, for each depth of later lines.
 
-    `section` is the function that git names for the hunk: it stands above where the first line is deeper than it.
+    `section` is the function that git names for the hunk: it is placed above where the first line is deeper than it.
     """
-    found: list[str] = []
+    heads: list[str] = []
     lowest = first = None
     for text in texts:
         bare = text.lstrip()
@@ -395,24 +395,34 @@ def _python_blocks(texts: list[str], section: str) -> list[str]:
         indent = len(text) - len(bare)
         first = indent if first is None else first
         if lowest is not None and indent < lowest:
-            found.append(" " * indent + _head(bare))
+            heads.append(" " * indent + _head(bare))
         lowest = indent if lowest is None else min(lowest, indent)
     if lowest:
-        found.append("if True:")
-    return _below(found[::-1], section, first or 0)
+        heads.append("if True:")
+    return _insert_function(heads[::-1], section, first or 0)
 
 
-def _below(heads: list[str], section: str, first: int) -> list[str]:
-    """Put the head of the function around the first line among those of the blocks."""
-    named = _SECTION.match(section)
-    if named is None or len(named[1]) >= first:
+def _insert_function(heads: list[str], section: str, first: int) -> list[str]:
+    """Insert the head of the function around the first line among the heads of the blocks."""
+    match = _SECTION.match(section)
+    if match is None or len(match[1]) >= first:
         return heads
-    indent = len(named[1])
-    head = section if section.rstrip().endswith(":") else f"{named[1]}{named[2]} {named[3]}():"
-    above = [one for one in heads if len(one) - len(one.lstrip()) < indent]
-    deeper = [one for one in heads if len(one) - len(one.lstrip()) > indent]
-    same = [one for one in heads if len(one) - len(one.lstrip()) == indent and one.strip() != "if True:"]
-    return [*above, *(["if True:"] if indent and not above else []), *same, *([] if same else [head]), *deeper]
+    indent = len(match[1])
+    head = section if section.rstrip().endswith(":") else f"{match[1]}{match[2]} {match[3]}():"
+    above = [block_head for block_head in heads if len(block_head) - len(block_head.lstrip()) < indent]
+    deeper = [block_head for block_head in heads if len(block_head) - len(block_head.lstrip()) > indent]
+    same_depth = [
+        block_head
+        for block_head in heads
+        if len(block_head) - len(block_head.lstrip()) == indent and block_head.strip() != "if True:"
+    ]
+    return [
+        *above,
+        *(["if True:"] if indent and not above else []),
+        *same_depth,
+        *([] if same_depth else [head]),
+        *deeper,
+    ]
 
 
 def _head(line: str) -> str:

@@ -1,4 +1,4 @@
-"""Matches rules against syntax trees and statements, with names filled in, and reports lines that the change adds."""
+"""Match rules against syntax trees and statements, with names filled in, and report added lines."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -17,37 +17,37 @@ from scoring.scanners.whole_files import NewSide
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
-MARK = "\x02"  # put before visitor input, so that rules need not name all its forms
-NEAR = 5  # rows around a changed one in which a rule's needle may stand: a call is seldom written over more
+MARK = "\x02"  # put before visitor input, so that rules need not list all its forms
+NEAR = 5  # rows around a changed one in which a rule's needle may be: calls rarely span more
 
 
 def tree_matches(side: NewSide, rules: Iterable[Rule], language: Language) -> Iterator[tuple[Rule, Line]]:
-    """Yield each match with the first added line that it touches, or from which a value in it was taken.
+    """Yield each match with the first added line that it touches, or from which a value in it comes.
 
-    Python's trees are read twice, as they are written and with names filled in; others with names filled in only.
-    Statements of languages without a grammar are read as they are written.
+    Python's trees are read twice, as written and with names filled in; others with names filled in only. Statements of
+    languages without a grammar are read as written.
     """
     if language not in GRAMMARS:
         yield from _in_statements(Expanded(side.text), side, rules)
         return
-    from ast_grep_py import SgRoot  # 30 ms, which only a review has to pay
+    from ast_grep_py import SgRoot  # 30 ms, which only a review needs
 
     grammar = GRAMMARS[language]
     root = SgRoot(side.text, grammar).root()
     if language == "python":
         yield from _python_matches(side, root, tuple(rules))
         return
-    read = expand(side.text, grammar, root)
-    yield from _in_statements(read, side, rules)
-    able = may_read(_near_changes(side, read))
-    meant = [rule for rule in rules if rule.rule is not None and rule.id in able]
-    if meant:
-        root = root if read.text == side.text else SgRoot(read.text, grammar).root()
-        yield from _played(root, read, side, language, meant)
+    expanded = expand(side.text, grammar, root)
+    yield from _in_statements(expanded, side, rules)
+    possible_ids = may_read(_near_changes(side, expanded))
+    tree_rules_here = [rule for rule in rules if rule.rule is not None and rule.id in possible_ids]
+    if tree_rules_here:
+        root = root if expanded.text == side.text else SgRoot(expanded.text, grammar).root()
+        yield from _match_trees(root, expanded, side, language, tree_rules_here)
 
 
 def _python_matches(side: NewSide, root: "SgNode", rules: tuple[Rule, ...]) -> Iterator[tuple[Rule, Line]]:
-    """Play rules on Python as it is written, then with names filled in; only statements near changed lines."""
+    """Match rules on Python as written, then with names filled in; only in statements near changed lines."""
     from ast_grep_py import SgRoot
 
     expanded = expand_python(side, root)
@@ -56,102 +56,112 @@ def _python_matches(side: NewSide, root: "SgNode", rules: tuple[Rule, ...]) -> I
     yield from _in_statements(expanded, side, rules)
     rules = tuple(rule for rule in rules if rule.rule is not None)
     raw = tuple(rule for rule in rules if not rule.filled_in)
-    for read, meant in ((Expanded(side.text), raw), (expanded, rules)):
-        if meant is raw and expanded.text == side.text:
+    for expanded_text, chosen_rules in ((Expanded(side.text), raw), (expanded, rules)):
+        if chosen_rules is raw and expanded.text == side.text:
             continue
-        text = focused(read.text, root, rows)
-        able = may_read(text)
-        told = [rule for rule in meant if rule.id in able]
-        focus = Expanded(text, read.sources)
-        yield from _played(SgRoot(text, GRAMMARS["python"]).root(), focus, side, "python", told)
+        text = focused(expanded_text.text, root, rows)
+        possible_ids = may_read(text)
+        possible_rules = [rule for rule in chosen_rules if rule.id in possible_ids]
+        focus = Expanded(text, expanded_text.sources)
+        yield from _match_trees(SgRoot(text, GRAMMARS["python"]).root(), focus, side, "python", possible_rules)
 
 
-def _played(
+def _match_trees(
     root: "SgNode", read: Expanded, side: NewSide, language: Language, rules: Iterable[Rule]
 ) -> Iterator[tuple[Rule, Line]]:
     written = read.text.split("\n")
     for rule in rules:
         spend()
-        told: set[int] = set()  # rows; a value that was told where it is assigned is not told again where it is used
+        reported: set[int] = set()  # rows; a value reported at its assignment is not reported again at its use
         for node in root.find_all(tree_rules(language)[rule.id]):
             if rule.spared and rule.spared.search(node.text()):
                 continue
             reach = node.range()
             rows = range(reach.start.line, reach.end.line + 1)
-            taken = {source for row in rows for source in read.sources.get(row, ())} - set(rows)
+            source_rows = {source for row in rows for source in read.sources.get(row, ())} - set(rows)
             line = side.added(rows[0], rows[-1])
-            line = line or next((made for source in sorted(taken) if (made := side.added(source, source))), None)
+            line = line or next(
+                (added_line for source in sorted(source_rows) if (added_line := side.added(source, source))), None
+            )
             if (
                 line
-                and told.isdisjoint(taken)
+                and reported.isdisjoint(source_rows)
                 and not _is_safe(rule, node.text(), side, written, range(rows[0], rows[-1] + 1))
             ):
-                told.update(rows)
+                reported.update(rows)
                 yield rule, line
 
 
-def _in_statements(read: Expanded, side: NewSide, rules: Iterable[Rule]) -> Iterator[tuple[Rule, Line]]:
-    """Match rules against the statements that hold an added row, or a value taken from one."""
-    meant = [rule for rule in rules if rule.statement is not None]
-    able = may_read(side.text)
-    yield from _stated(Expanded(side.text), side, [rule for rule in meant if rule.as_written and rule.id in able])
-    able = able if read.text == side.text else may_read(read.text)
-    yield from _stated(read, side, [rule for rule in meant if not rule.as_written and rule.id in able])
+def _in_statements(expanded: Expanded, side: NewSide, rules: Iterable[Rule]) -> Iterator[tuple[Rule, Line]]:
+    """Match rules against the statements with an added row, or with a value from one."""
+    statement_rules = [rule for rule in rules if rule.statement is not None]
+    possible_ids = may_read(side.text)
+    yield from _match_statements(
+        Expanded(side.text), side, [rule for rule in statement_rules if rule.as_written and rule.id in possible_ids]
+    )
+    possible_ids = possible_ids if expanded.text == side.text else may_read(expanded.text)
+    yield from _match_statements(
+        expanded, side, [rule for rule in statement_rules if not rule.as_written and rule.id in possible_ids]
+    )
 
 
-def _stated(read: Expanded, side: NewSide, meant: list[Rule]) -> Iterator[tuple[Rule, Line]]:
+def _match_statements(expanded: Expanded, side: NewSide, statement_rules: list[Rule]) -> Iterator[tuple[Rule, Line]]:
     changed = {row for row, line in enumerate(side.lines) if line is not None and line.mark == "+"}
-    wanted = changed | {row for row, taken in read.sources.items() if taken & changed}
-    told: dict[str, set[int]] = {rule.id: set() for rule in meant}  # rows whose value was reported at its assignment
-    written = read.text.split("\n")
-    for one in statements(read.text, wanted) if meant else ():
-        rows = range(one.first, one.last + 1)
-        taken = {source for row in rows for source in read.sources.get(row, ())} - set(rows)
-        lines = (side.added(row, row) for row in (*rows, *sorted(taken)))
+    wanted = changed | {row for row, source_rows in expanded.sources.items() if source_rows & changed}
+    reported: dict[str, set[int]] = {
+        rule.id: set() for rule in statement_rules
+    }  # rows whose value was reported at its assignment
+    written = expanded.text.split("\n")
+    for statement in statements(expanded.text, wanted) if statement_rules else ():
+        rows = range(statement.first, statement.last + 1)
+        source_rows = {source for row in rows for source in expanded.sources.get(row, ())} - set(rows)
+        lines = (side.added(row, row) for row in (*rows, *sorted(source_rows)))
         line = next((line for line in lines if line is not None), None)
         if line is None:
             continue
-        text = _marked(one.text)
-        is_own = taken.isdisjoint(changed)
-        able = may_read(one.text)
-        for rule in meant:
-            is_new = rule.id in able and told[rule.id].isdisjoint(taken)
-            if not (is_new and _reads(rule, one.text if rule.as_written else text, one.heads)):
+        text = _marked(statement.text)
+        is_own = source_rows.isdisjoint(changed)
+        possible_ids = may_read(statement.text)
+        for rule in statement_rules:
+            is_new = rule.id in possible_ids and reported[rule.id].isdisjoint(source_rows)
+            if not (is_new and _reads(rule, statement.text if rule.as_written else text, statement.heads)):
                 continue
-            if is_own and _stood(rule, _marked(_standing(side, written, one)), text):
+            if is_own and _is_unchanged(rule, _marked(_unchanged_rows(side, written, statement)), text):
                 continue
             if rule.spares_moved and _is_moved(rule, text, side.removed):
                 continue
-            if not _is_safe(rule, one.text if rule.as_written else text, side, written, rows):
-                told[rule.id].update(rows, taken)
+            if not _is_safe(rule, statement.text if rule.as_written else text, side, written, rows):
+                reported[rule.id].update(rows, source_rows)
                 yield rule, line
 
 
 def _marked(text: str) -> str:
-    """Return a statement with quoted texts put together and a mark before each value of a visitor."""
+    """Return a statement with quoted texts joined and a mark before each value of a visitor."""
     return visitor_values().sub(rf"{MARK}\1", put_together(text.replace(MARK, "")))
 
 
-def _stood(rule: Rule, before: str, text: str) -> bool:
-    """Return whether a rule matches a statement as often without the rows that the change adds."""
+def _is_unchanged(rule: Rule, before: str, text: str) -> bool:
+    """Return whether a rule matches a statement as often without the added rows."""
     return bool(before) and len(rule.pattern.findall(before)) >= len(rule.pattern.findall(text))
 
 
 def _is_moved(rule: Rule, text: str, removed: str) -> bool:
-    """Return whether a rule matches removed lines, without a safeguard beside them, and the same words here."""
+    """Return whether a rule matches removed lines, without a safeguard in them, with the words matched here."""
     if not removed or (rule.exception is not None and rule.exception.search(removed)):
         return False
-    before = [found[0].strip() for found in rule.pattern.finditer(_marked(" ".join(removed.split())))]
-    return all(any(one in found[0] for one in before) for found in rule.pattern.finditer(text))
+    before = [match[0].strip() for match in rule.pattern.finditer(_marked(" ".join(removed.split())))]
+    return all(any(matched in match[0] for matched in before) for match in rule.pattern.finditer(text))
 
 
-def _standing(side: NewSide, rows: Sequence[str], one: Statement) -> str:
-    """Return the rows of a statement that the change does not add."""
-    return " ".join(rows[row].strip() for row in range(one.first, one.last + 1) if side.added(row, row) is None)
+def _unchanged_rows(side: NewSide, rows: Sequence[str], statement: Statement) -> str:
+    """Return the rows of a statement that are not added."""
+    return " ".join(
+        rows[row].strip() for row in range(statement.first, statement.last + 1) if side.added(row, row) is None
+    )
 
 
 def _is_safe(rule: Rule, text: str, side: NewSide, filled: Sequence[str], rows: range) -> bool:
-    """Return whether an exception or a guard stands near, the companion is missing, or all values are safe."""
+    """Return whether an exception or a guard is near, the companion is missing, or all values are safe."""
     if rule.guarded is not None and is_guarded(rule.guarded, text, side.text.split("\n"), rows[0], rows[-1]):
         return True
     if rule.exception is None and rule.companion is None and rule.safe_values is None:
@@ -168,9 +178,9 @@ def _reads(rule: Rule, text: str, heads: str) -> bool:
     return bool(is_there and rule.pattern.search(text) and not (rule.spared and rule.spared.search(text)))
 
 
-def _near_changes(side: NewSide, read: Expanded) -> str:
-    """Return the rows around those that the change adds, or whose values it adds."""
+def _near_changes(side: NewSide, expanded: Expanded) -> str:
+    """Return the rows around those that are added, or whose values are added."""
     changed = {row for row, line in enumerate(side.lines) if line is not None and line.mark == "+"}
-    changed |= {row for row, sources in read.sources.items() if sources & changed}
+    changed |= {row for row, sources in expanded.sources.items() if sources & changed}
     rows = {near for row in changed for near in range(row - NEAR, row + NEAR + 1)}
-    return "\n".join(text for row, text in enumerate(read.text.split("\n")) if row in rows)
+    return "\n".join(text for row, text in enumerate(expanded.text.split("\n")) if row in rows)

@@ -1,8 +1,8 @@
-"""Names the languages without rules in the code that a change touches. Pure.
+"""Name the languages without rules in the code that a change touches. Pure.
 
-A file counts as read where it has rules (`_languages.NAMES`), or where its ending or name says that it is prose, data,
-styles or markup. Everything else is code that nobody read, an ending that nobody here has heard of included. Templates
-that hold code (Vue, ERB, JSP) are not read: their rules see only what is not escaped.
+A file counts as read where it has rules (`_text.NAMES`), or where its ending or name shows prose, data, styles or
+markup. Everything else is unread code, including unknown endings. Templates with code (Vue, ERB, JSP) are not read:
+their rules see only unescaped output.
 """
 
 import re
@@ -32,7 +32,7 @@ _NAMES = """
     codeowners owners pipfile gemfile procfile cname control compat docs manifest version todo pyversions
 """
 READ_NAMES = frozenset(_NAMES.split())
-# Languages by their ending, for the words on the row; a language moves out of here by getting a name and rules.
+# Languages by their ending, for display; a language is removed here once it has rules.
 LANGUAGES: dict[str, tuple[str, ...]] = {
     "Scala": ("scala", "sbt", "sc"),
     "Objective-C": ("m", "mm"),
@@ -84,21 +84,21 @@ _BY_ENDING = {ending: language for language, endings in LANGUAGES.items() for en
 _INTERPRETED = {"tclsh": "Tcl", "rscript": "R"}
 _LETTERS = re.compile(r"[a-z]")
 _ENDING = re.compile(r"[a-z0-9_+-]{1,15}")
-# Endings that say how a file is used and not what it holds: the one before them decides.
+# Endings that describe a file's use and not its content: the ending before them decides.
 _COPIES = "in sample example orig tmpl tpl j2 jinja jinja2 dist bak old new"
 _OUTER = frozenset(_COPIES.split())
 
 
 def languages_without_rules(change: Change) -> tuple[str, ...]:
-    """Return the languages of the changed lines that no rule reads, each once, in order of their names."""
-    found = (language_without_rules(file) for file in change.files if file.hunks)
-    return tuple(sorted({language for language in found if language}))
+    """Return the languages of the changed lines that no rule reads, sorted, without duplicates."""
+    languages = (language_without_rules(file) for file in change.files if file.hunks)
+    return tuple(sorted({language for language in languages if language}))
 
 
 def language_without_rules(file: FileChange) -> str | None:
     """Return the language of a file that no rule reads; None where it has rules, or is prose, data, styles or markup.
 
-    The name is fit to be shown whatever the path is: of a strange ending only letters and digits are repeated.
+    The name can be displayed for any path: only letters and digits of a strange ending are repeated.
     """
     if file.symlink or file.submodule or language_of_file(file) not in ("other", "template"):
         return None
@@ -110,10 +110,10 @@ def language_without_rules(file: FileChange) -> str | None:
 
 
 def _interpreter(words: str) -> str:
-    """Return the name of the program that a first line names, without version; behind `env` the one that it starts."""
+    """Return the name of the program in a first line, without version; after `env` the program that it starts."""
     names = [word.rpartition("/")[2] for word in words.split() if not word.startswith("-") and "=" not in word]
-    meant = names[1] if names[:1] == ["env"] and len(names) > 1 else "".join(names[:1])
-    return "".join(_LETTERS.findall(meant))[:20] or "of no name"
+    program = names[1] if names[:1] == ["env"] and len(names) > 1 else "".join(names[:1])
+    return "".join(_LETTERS.findall(program))[:20] or "of no name"
 
 
 def _by_name(name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Shared by scanners: words for lines, and for names that strangers chose."""
+"""Words for lines, and for names that strangers chose; shared by scanners."""
 
 from scoring.diff.change import Line
 from scoring.types import QUOTE_LENGTH
@@ -7,7 +7,7 @@ SHOWN = 80  # characters of a name
 
 
 def shown(name: str) -> str:
-    """Write a name from a change so that it can stand in a sentence: printable ASCII, the rest as escapes, cut."""
+    """Format a name from a change for a sentence: printable ASCII, everything else as escapes, cut to SHOWN."""
     plain = name.encode("ascii", "backslashreplace").decode()
     plain = "".join(character if character.isprintable() else repr(character)[1:-1] for character in plain)
     return plain if len(plain) <= SHOWN else f"{plain[:SHOWN]}…"

@@ -1,10 +1,10 @@
-"""Bandit's checks of Python, through its own API, on whole files and on hunks that are whole by themselves.
+"""Bandit's checks of Python, through its own API, on whole files and on hunks that parse by themselves.
 
-Nothing of a site's or a stranger's settings is read: no configuration file, no `# nosec`, and of the plugins only
-Bandit's own. Checks that found mostly honest code in 2,000 real diffs are left out: requests without a timeout (in 8 of
-them), SHA-1 for names of files (5), imports and assertions. So are three that read no names and so take what is fixed
-for what is not, where a rule of ours reads them: SQL from text (B608) and `mark_safe` (B308), and text run by exec
-(B102). A command that fixed texts alone make is given to Bandit as the one text that it is.
+No settings of a site or a stranger are read: no configuration file, no `# nosec`, and only Bandit's own plugins. Checks
+that found mostly honest code in 2,000 real diffs are omitted: requests without a timeout (in 8 of them), SHA-1 for file
+names (5), imports and assertions. Also omitted are three that read no names, and so mistake fixed values for variable
+ones, where our rules read them: SQL from text (B608), `mark_safe` (B308), and text run by exec (B102). A command made
+only of fixed texts is given to Bandit as one text.
 """
 
 import ast
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
     from bandit.core.test_set import BanditTestSet
 
 SCANNER = "bandit"
-DEEP = 200  # levels of a tree: checks that climb from each text to its statement take the square of them
+DEEP = 200  # levels of a tree: checks that climb from each text to its statement take quadratic time
 ALL_CHARACTERS = 2_000_000  # of one change
 FILE_CHARACTERS = 200_000  # of one file: Python's parser takes up to .8 s for it
-READ_CHARACTERS = 60_000  # of its statements that changed: up to 1.3 s; what does not fit is left to the rules
-HUNK_ROWS, HUNK_CHARACTERS = 200, 20_000  # of a hunk that is parsed up to 16 times
+READ_CHARACTERS = 60_000  # of its changed statements: up to 1.3 s; the rest is left to the rules
+HUNK_ROWS, HUNK_CHARACTERS = 200, 20_000  # of a hunk, which is parsed up to 16 times
 # Rows of context that are cut off above and below a hunk until it parses.
 _CUTS = tuple((above, below) for above in range(4) for below in range(4))
 ONCE = 20  # findings of one check in one file
-NAME = "./change.py"  # a path of ours: Bandit looks for packages around the one that it is given
+NAME = "./change.py"  # our own path: Bandit looks for packages around the given one
 
 
 class _Check(NamedTuple):
     message: str
-    runs: bool = False  # what runs weighs the same in tests, examples and vendored code
+    runs: bool = False  # code that runs weighs as much in tests, examples and vendored code
 
 
 CHECKS: dict[str, _Check] = {
@@ -87,18 +87,18 @@ CHECKS: dict[str, _Check] = {
     "B703": _Check("Text that is not fixed is declared to be safe HTML."),
     "B704": _Check("Text that is not fixed is declared to be safe HTML."),
 }
-# A function that hands its first argument to a shell, or does with `shell=True`.
+# A function that passes its first argument to a shell, or does so with `shell=True`.
 _COMMAND = re.compile(r"\b(?:system|popen|getoutput|getstatusoutput|run|call|check_call|check_output|Popen)\b")
-# The parts of a command that is put together; a call is one of `format` or `join`.
+# The parts of a composed command; a call must be `format` or `join`.
 _PARTS = (ast.Constant, ast.Name, ast.BinOp, ast.JoinedStr, ast.FormattedValue, ast.Tuple, ast.List, ast.Call)
 _PARTS += (ast.Attribute, ast.Add, ast.Mod, ast.expr_context)
 _BINDING = (ast.arg, ast.alias, ast.ExceptHandler, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _BINDING += (ast.MatchAs, ast.MatchStar, ast.MatchMapping)
 _SETS_BY_TEXT = re.compile(r"\b(?:globals|vars|locals|exec|eval|setattr|__dict__|sys\.modules|import\s*\*)")
-VALUES = 40  # of one command that are looked at
+VALUES = 40  # examined values of one command
 _SHELL_CHECKS = frozenset({"B602", "B605"})
 _OPERATOR = re.compile(r"[|&;<>()$`\n]")  # of a shell
-# Bandit's own severity and confidence in it. What it doubts or calls low is not told.
+# Bandit's severity and confidence. Findings of low severity or in doubt are not reported.
 SEVERITIES = {
     ("HIGH", "HIGH"): Severity.HIGH,
     ("HIGH", "MEDIUM"): Severity.MED,
@@ -110,11 +110,11 @@ SEVERITIES = {
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
-    """Findings on added lines; what does not parse is left to the rules on single hunks."""
-    yield from worst_first(_found(submission))
+    """Yield findings on added lines; text that does not parse is left to the rules on single hunks."""
+    yield from worst_first(_all_findings(submission))
 
 
-def _found(submission: Submission) -> Iterator[Finding]:
+def _all_findings(submission: Submission) -> Iterator[Finding]:
     left = ALL_CHARACTERS
     for file, whole in submission.files():
         if language_of_file(file) != "python" or not any(file.added()):
@@ -136,7 +136,7 @@ def _sides(file: FileChange, whole: NewSide | None) -> Iterator[NewSide]:
 
 def _findings(file: FileChange, side: NewSide) -> Iterator[Finding]:
     part = role(file.path)
-    told: dict[str, set[int]] = {}
+    reported: dict[str, set[int]] = {}
     written = side.text.split("\n")
     for issue in _issues(side):
         check, severity = CHECKS[issue.test_id], SEVERITIES.get((issue.severity, issue.confidence))
@@ -146,7 +146,7 @@ def _findings(file: FileChange, side: NewSide) -> Iterator[Finding]:
         if issue.test_id in _SHELL_CHECKS and _is_safe_command(written, min(rows), max(rows)):
             continue
         line = side.added(min(rows), max(rows))
-        lines = told.setdefault(issue.test_id, set())
+        lines = reported.setdefault(issue.test_id, set())
         if line is None or line.new is None or not severity or line.new in lines or len(lines) >= ONCE:
             continue
         lines.add(line.new)
@@ -156,14 +156,14 @@ def _findings(file: FileChange, side: NewSide) -> Iterator[Finding]:
 
 
 def _is_safe_command(rows: list[str], first: int, last: int) -> bool:
-    """Return whether every value that is put into a command is a number, quoted, or one of a list of allowed ones."""
+    """Return whether every value in a command is a number, quoted, or from a list of allowed ones."""
     safe, near = safe_in_shell(), rows_near(rows, first, last)
-    values = [one.strip() for one in holes(" ".join(rows[first : last + 1]), safe)][:VALUES]
-    return bool(values) and all(safe.search(one) or is_bounded(one, safe, near) for one in values)
+    values = [value.strip() for value in holes(" ".join(rows[first : last + 1]), safe)][:VALUES]
+    return bool(values) and all(safe.search(value) or is_bounded(value, safe, near) for value in values)
 
 
 def _issues(side: NewSide) -> Iterable["Issue"]:
-    """Return what Bandit finds in a text; nothing where it is no Python, or nested too deeply."""
+    """Return Bandit's issues in a text; none where it is not Python, or nested too deeply."""
     if is_too_deep(side.text):
         return []
     tree = _parsed(side)
@@ -175,10 +175,10 @@ def _issues(side: NewSide) -> Iterable["Issue"]:
 
     visitor = _visitor()(NAME, io.BytesIO(side.text.encode()), None, checks, False, {}, Metrics())
     try:
-        read = _bounded(_near(tree, changed), side.text)
+        bounded_tree = _bounded(_near(tree, changed), side.text)
         if _COMMAND.search(side.text):
-            _write_commands_out(read, {} if _SETS_BY_TEXT.search(side.text) else _fixed_names(tree))
-        visitor.generic_visit(read)
+            _write_commands_out(bounded_tree, {} if _SETS_BY_TEXT.search(side.text) else _fixed_names(tree))
+        visitor.generic_visit(bounded_tree)
     except RecursionError:
         return []
     return visitor.tester.results
@@ -186,7 +186,7 @@ def _issues(side: NewSide) -> Iterable["Issue"]:
 
 @cache
 def _visitor() -> type["BanditNodeVisitor"]:
-    """Bandit's visitor, which looks at the clock at each node."""
+    """Return Bandit's visitor class, extended to check the clock at each node."""
     from bandit.core.node_visitor import BanditNodeVisitor
 
     class Visitor(BanditNodeVisitor):
@@ -198,7 +198,7 @@ def _visitor() -> type["BanditNodeVisitor"]:
 
 
 def _parsed(side: NewSide) -> ast.Module | None:
-    """Return the tree of a text; of a short one, such as a hunk, also without some of the context at its ends."""
+    """Return the tree of a text; for a short one, such as a hunk, also without some of the context at its ends."""
     rows = side.text.split("\n")
     first = next((row for row, line in enumerate(side.lines) if line is not None), 0)
     last = len(side.lines)
@@ -216,42 +216,46 @@ def _parsed(side: NewSide) -> ast.Module | None:
 
 
 def _near(tree: ast.Module, changed: set[int]) -> ast.Module:
-    """Return the module with its imports and what touches changed rows: Bandit takes .2 ms a line."""
-    body = [one for one in tree.body if isinstance(one, ast.Import | ast.ImportFrom) or _touches(one, changed)]
-    for one in body:
-        if isinstance(one, ast.ClassDef):
-            kept = [part for part in one.body if _touches(part, changed)]
-            one.body = kept or one.body[:1]
+    """Return the module with its imports and the statements on changed rows: Bandit takes .2 ms a line."""
+    body = [
+        statement
+        for statement in tree.body
+        if isinstance(statement, ast.Import | ast.ImportFrom) or _touches(statement, changed)
+    ]
+    for statement in body:
+        if isinstance(statement, ast.ClassDef):
+            touched = [part for part in statement.body if _touches(part, changed)]
+            statement.body = touched or statement.body[:1]
     return ast.Module(body, [])
 
 
 def _bounded(tree: ast.Module, text: str) -> ast.Module:
-    """Return the module with those of its statements that fit into READ_CHARACTERS and do not nest deeply."""
-    rows, left, kept = text.encode().split(b"\n"), READ_CHARACTERS, list[ast.stmt]()
-    for one in tree.body:
-        parts = one.body if isinstance(one, ast.ClassDef) else [one]
+    """Return the module with the statements that fit into READ_CHARACTERS and do not nest deeply."""
+    rows, left, statements = text.encode().split(b"\n"), READ_CHARACTERS, list[ast.stmt]()
+    for statement in tree.body:
+        parts = statement.body if isinstance(statement, ast.ClassDef) else [statement]
         size = sum(_size(part, rows) for part in parts)
-        if size <= left and not nests_deeply(one):
-            kept.append(one)
+        if size <= left and not nests_deeply(statement):
+            statements.append(statement)
             left -= size
-    return ast.Module(kept, [])
+    return ast.Module(statements, [])
 
 
 def _write_commands_out(tree: ast.Module, names: dict[str, ast.Constant]) -> None:
-    """Replace each command that is put together from fixed texts by the one text that it is; rules of ours read it."""
+    """Replace each command composed of fixed texts by one text; our rules read it."""
     for node in ast.walk(tree):
         if not (isinstance(node, ast.Call) and node.args):
             continue
         spend()
         function = dotted_name(node.func).rpartition(".")[2]
         if _COMMAND.fullmatch(function) and _is_put_together(node.args[0], names):
-            made = substituted(copy.deepcopy(node.args[0]), names.get)
-            if isinstance(made, ast.Constant):
-                node.args[0] = ast.copy_location(ast.Constant(made.value), node.args[0])
+            command = substituted(copy.deepcopy(node.args[0]), names.get)
+            if isinstance(command, ast.Constant):
+                node.args[0] = ast.copy_location(ast.Constant(command.value), node.args[0])
 
 
 def _is_put_together(command: ast.expr, names: dict[str, ast.Constant]) -> bool:
-    """Return whether nothing but fixed texts and such names makes a command."""
+    """Return whether a command consists only of fixed texts and these names."""
     for node in ast.walk(command):
         if isinstance(node, ast.Call):
             is_known = isinstance(node.func, ast.Attribute) and node.func.attr in ("format", "join")
@@ -263,13 +267,13 @@ def _is_put_together(command: ast.expr, names: dict[str, ast.Constant]) -> bool:
 
 
 def _fixed_names(tree: ast.Module) -> dict[str, ast.Constant]:
-    """Return the names that hold nothing but fixed texts anywhere in a file, with the last text of each.
+    """Return the names that hold only fixed texts anywhere in a file, with the last text of each.
 
-    Our rules read a command with the last one, so of several texts none may hold an operator of the shell.
+    Our rules read a command with the last text, so where there are several none may hold a shell operator.
     """
     texts: dict[str, list[ast.Constant]] = {}
     others: set[str] = set()
-    seen: set[ast.AST] = set()  # targets, which the walk meets after their assignments
+    seen: set[ast.AST] = set()  # targets, which the walk visits after their assignments
     for node in ast.walk(tree):
         target, value = _assignment(node)
         if isinstance(target, ast.Name) and isinstance(value, ast.Constant) and isinstance(value.value, str | int):
@@ -280,14 +284,15 @@ def _fixed_names(tree: ast.Module) -> dict[str, ast.Constant]:
         elif isinstance(node, _BINDING):
             others.update(filter(None, (getattr(node, field, None) for field in ("arg", "name", "asname", "rest"))))
     return {
-        name: given[-1]
-        for name, given in texts.items()
-        if name not in others and (len(given) == 1 or not any(_OPERATOR.search(str(one.value)) for one in given))
+        name: constants[-1]
+        for name, constants in texts.items()
+        if name not in others
+        and (len(constants) == 1 or not any(_OPERATOR.search(str(constant.value)) for constant in constants))
     }
 
 
 def _assignment(node: ast.AST) -> tuple[ast.expr | None, ast.expr | None]:
-    """Return the only target of an assignment, and its value; None for what is not one."""
+    """Return the only target of an assignment, and its value; None for anything else."""
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
         return node.targets[0], node.value
     return (node.target, node.value) if isinstance(node, ast.AnnAssign) else (None, None)
@@ -302,27 +307,27 @@ def _size(node: ast.stmt, rows: list[bytes]) -> int:
 
 def _touches(node: ast.stmt, changed: set[int]) -> bool:
     decorators = getattr(node, "decorator_list", [])
-    first = min([node.lineno, *(one.lineno for one in decorators)])
+    first = min([node.lineno, *(decorator.lineno for decorator in decorators)])
     return not changed.isdisjoint(range(first, (node.end_lineno or first) + 1))
 
 
 @cache
 def _checks() -> "BanditTestSet":
-    """Return the checks of CHECKS, as far as Bandit itself brings them."""
-    kept = warnings.formatwarning  # which Bandit replaces for the whole process
-    from stevedore import _cache  # by which Bandit finds its checks
+    """Return Bandit's own checks from CHECKS."""
+    original_format = warnings.formatwarning  # Bandit replaces it for the whole process
+    from stevedore import _cache  # Bandit finds its checks by it
 
-    _cache._c._disable_caching = True  # its cache would lie in the user's home
-    logging.getLogger("stevedore").setLevel(logging.CRITICAL)  # a form of report that nobody asks for is not installed
+    _cache._c._disable_caching = True  # its cache would be in the user's home
+    logging.getLogger("stevedore").setLevel(logging.CRITICAL)  # an unused form of report is not installed
     from bandit.core.config import BanditConfig
     from bandit.core.test_set import BanditTestSet
 
-    warnings.formatwarning = kept
-    logging.getLogger("bandit").setLevel(logging.CRITICAL)  # it logs what a stranger's code makes it stumble over
+    warnings.formatwarning = original_format
+    logging.getLogger("bandit").setLevel(logging.CRITICAL)  # it logs its errors on a stranger's code
     checks = BanditTestSet(BanditConfig(), {"include": sorted(CHECKS)})
     own = {
-        kind: [one for one in found if one.__module__.partition(".")[0] == "bandit"]
-        for kind, found in checks.tests.items()
+        kind: [test for test in tests if test.__module__.partition(".")[0] == "bandit"]
+        for kind, tests in checks.tests.items()
     }
     checks.tests = own
     return checks

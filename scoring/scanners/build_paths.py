@@ -1,4 +1,7 @@
-"""Changes to files that run before a person reads them: CI, build, release, install hooks, dependencies, binaries."""
+"""Find changes to files that run before a person reads them.
+
+These are CI, build, release, install hooks, dependencies and binaries.
+"""
 
 from collections.abc import Iterator
 from functools import cache
@@ -14,8 +17,8 @@ from scoring.scanners.submission import Submission
 from scoring.types import Finding, Severity
 
 SCANNER = "build_paths"
-LINE_LENGTH = 4_000  # characters of a line that are looked at
-FILES_TOLD = 20  # findings of one kind: the next says how many more there are
+LINE_LENGTH = 4_000  # examined characters of a line
+FILES_TOLD = 20  # findings of one kind; one more counts the others
 
 TOLD: dict[Kind, tuple[Severity, str]] = {
     "ci": (Severity.LOW, "What the CI server runs, with the rights of the project, is changed."),
@@ -31,12 +34,12 @@ TOLD: dict[Kind, tuple[Severity, str]] = {
     "symlink": (Severity.MED, "A link to another path is added or changed."),
     "executable": (Severity.LOW, "A file is made executable."),
 }
-# Files of an install-hook path that are changed in daily work and do not run outside of tests or editors.
+# Files on an install-hook path that change in daily work and run only in tests or editors.
 EVERYDAY_HOOKS = (
     *("conftest.py", ".pre-commit-config.yaml", ".gitattributes", ".npmrc", "lefthook.y*ml", ".lefthook.y*ml"),
     *(".husky/", ".githooks/", "githooks/", ".vscode/", ".devcontainer/", ".envrc", "*.md"),
 )
-# Scripts that run at the installation, which other rules read: they weigh where they do more than a package has to do.
+# Installation scripts, which other rules read: they weigh more where they do more than a package needs.
 SCRIPTS = ("preinstall*", "postinstall*", "prepublish*", "/debian/*inst", "/debian/*rm")
 PROGRAMS = re2.compile(
     r"(?i)\.(exe|dll|so(\.\d+)*|dylib|jar|class|pyc|pyd|wasm|node|apk|deb|rpm|msi|bin|elf|whl|ko|scr)$"
@@ -59,7 +62,7 @@ NEEDS_IDENTITY = re2.compile(
 OPEN_TO_STRANGERS = re2.compile(
     r"\b(pull_request_target|workflow_run|issue_comment|issues|pull_request)\b\s*(:|$|,|\])"
 )
-# A stranger's text is a value and not code here: a variable of a step as in `TITLE: ${{ ... }}`, a group, a name.
+# A stranger's text that is a value and not code: a step's variable as in `TITLE: ${{ ... }}`, a group, a name.
 GIVEN_AS_VALUE = re2.compile(r"^\s*(-\s+)?([A-Z][A-Z0-9_]*|group|if|run-name|key)\s*:\s")
 SECRETS = re2.compile(r"\$\{\{\s*secrets\.")
 PINNED = re2.compile(r"uses:\s*[\"']?(\./|docker://\S+@sha256:|[\w./-]+@[0-9a-f]{40}\b|(actions|github)/)")
@@ -67,7 +70,7 @@ ACTION = re2.compile(r"\buses:\s*[\"']?[\w.-]+/[\w./-]+@")
 NPM_HOOK = re2.compile(r'^\s*"(?:pre|post)?(?:install|prepare|uninstall)"\s*:\s*"')
 SETUP_HOOK = re2.compile(r"\bcmdclass\b|class\s+\w+\((\w+\.)*(install|develop|build_py|build_ext|egg_info|sdist)\)")
 BACKEND = re2.compile(r"^\s*(build-backend|backend-path)\s*=")
-# Nearly every project is built with one of these; a switch to one of them is not a finding.
+# Nearly every project is built with one of these; a switch to one of them is not reported.
 USUAL_BACKEND = re2.compile(
     r"build-backend\s*=\s*[\"'](setuptools\.build_meta(:__legacy__)?|hatchling\.build|flit_core\.buildapi|poetry\.core\.masonry"
     r"\.api|pdm\.backend|uv_build|maturin|scikit_build_core\.build|mesonpy)[\"']"
@@ -75,10 +78,10 @@ USUAL_BACKEND = re2.compile(
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
-    """Yield a finding for each file and kind, and one for each line that gives more rights; the worst first."""
+    """Yield a finding for each file and kind, and one for each line that gives more rights; worst first."""
     change = submission.change
-    found = [*_limited(change), *_lines(change), *_sensitive(submission)]
-    yield from worst_first(found)
+    findings = [*_limited(change), *_lines(change), *_sensitive(submission)]
+    yield from worst_first(findings)
 
 
 def _limited(change: Change) -> Iterator[Finding]:
@@ -87,14 +90,14 @@ def _limited(change: Change) -> Iterator[Finding]:
         for kind in sorted(kinds_of(file)):
             counts[kind] = counts.get(kind, 0) + 1
             if counts[kind] <= FILES_TOLD:
-                yield _about(kind, file)
+                yield _kind_finding(kind, file)
     for kind, count in counts.items():
         if count > FILES_TOLD:
             message = f"{count - FILES_TOLD} more files of this kind ({kind}) are changed."
             yield Finding(SCANNER, f"more-{kind}", "security", TOLD[kind][0], message)
 
 
-def _about(kind: Kind, file: FileChange) -> Finding:
+def _kind_finding(kind: Kind, file: FileChange) -> Finding:
     severity, message = TOLD[kind]
     if kind == "binary":
         severity, message = _binary(file, severity, message)
@@ -124,7 +127,7 @@ def _leaves(file: FileChange) -> bool:
 
 def _is_everyday(file: FileChange) -> bool:
     path = file.path.lower()
-    if path.endswith(".pth"):  # Python runs the lines that begin with an import, and adds the folders that others name
+    if path.endswith(".pth"):  # Python runs lines that begin with an import, and adds the folders on other lines
         return bool(file.hunks) and not any(line.text.startswith(("import ", "import\t")) for line in file.added())
     if matching_pattern(SCRIPTS, path) is None:
         return matching_pattern(EVERYDAY_HOOKS, path) is not None
@@ -133,35 +136,35 @@ def _is_everyday(file: FileChange) -> bool:
 
 
 def _lines(change: Change) -> Iterator[Finding]:
-    """Yield lines of such files that give rights, hide something or send secrets."""
+    """Yield findings on lines of such files that give rights, hide something or send secrets."""
     for file in change.files:
         name = file.path.rsplit("/", 1)[-1]
         kind = never_fast(file.path)
         if kind == "ci":
             message = "This line gives the CI job more rights, all secrets or the text of a stranger."
             rights = PRIVILEGES_BUT_IDENTITY if _proves_identity(file) else PRIVILEGES
-            yield from _found(file, rights, "ci-rights", message)
+            yield from _line_findings(file, rights, "ci-rights", message)
             yield from _unpinned(file)
             yield from _given_secrets(file)
         elif name == "package.json":
-            yield from _found(
+            yield from _line_findings(
                 file, NPM_HOOK, "npm-hook", "This command runs on every machine that installs the package."
             )
         elif name == "setup.py":
-            yield from _found(
+            yield from _line_findings(
                 file,
                 SETUP_HOOK,
                 "setup-hook",
                 "Code of the project's own runs while the package is built or installed.",
             )
         elif name == "pyproject.toml":
-            yield from _found(
+            yield from _line_findings(
                 file, BACKEND, "build-backend", "What builds the package, and so runs at its installation, is changed."
             )
 
 
 def _proves_identity(file: FileChange) -> bool:
-    """Return whether a step that is shown needs the workflow's identity, and nothing shown starts it for strangers."""
+    """Return whether a visible step needs the workflow's identity, and no visible trigger starts it for strangers."""
     lines = [cut(line.text, LINE_LENGTH) for hunk in file.hunks for line in hunk.lines if line.mark != "-"]
     return any(map(NEEDS_IDENTITY.search, lines)) and not any(map(OPEN_TO_STRANGERS.search, lines))
 
@@ -174,40 +177,40 @@ def _unpinned(file: FileChange) -> Iterator[Finding]:
 
 
 def _given_secrets(file: FileChange) -> Iterator[Finding]:
-    """Report secrets at low severity: honest steps use them daily. Rules on statements judge where they go."""
+    """Report secrets at low severity: honest steps use them daily. Rules on statements judge their use."""
     for line in _matching(file, SECRETS):
         message = "This line gives a step of the CI job a secret of the project."
         yield _line_finding(file, line, "ci-secret", Severity.LOW, message)
 
 
-def _found(file: FileChange, pattern: "re2._Regexp", rule: str, message: str) -> Iterator[Finding]:
+def _line_findings(file: FileChange, pattern: "re2._Regexp", rule: str, message: str) -> Iterator[Finding]:
     for line in _matching(file, pattern):
         text = cut(line.text, LINE_LENGTH)
         if rule == "build-backend" and USUAL_BACKEND.search(text):
             continue
         if rule == "ci-rights" and GIVEN_AS_VALUE.search(text) and not RIGHTS.search(text):
             continue
-        # Other rules read what such a class or a script of the project does, and new packages are told by themselves.
+        # Other rules read what such a class or script does, and new packages have their own finding.
         is_usual = rule == "setup-hook" or (rule == "npm-hook" and _is_usual_hook(text))
         severity = Severity.LOW if is_usual else Severity.MED
         yield _line_finding(file, line, rule, severity, message)
 
 
 def _is_usual_hook(text: str) -> bool:
-    """Return whether a hook starts programs of packages by their names, or runs the project's own scripts at home."""
+    """Return whether a hook starts programs of packages by name, or own scripts only in the own checkout."""
     command = NPM_HOOK.sub("", text, 1)
     return not _hook_runs().search(command) or _usual_hook().search(text) is not None
 
 
 @cache
 def _hook_runs() -> "re2._Regexp":
-    """Match a command of a hook that runs a script, something fetched, or code that stands in it."""
+    """Return the pattern of a hook command that runs a script, a download, or inline code."""
     return re2.compile(with_patterns("{hook-runs}"))
 
 
 @cache
 def _usual_hook() -> "re2._Regexp":
-    """Match a hook that calls usual build tools by their names, or that runs the project's own scripts at home only."""
+    """Return the pattern of a hook that calls usual build tools by name, or own scripts only in the own checkout."""
     tool, own = (rf"{name}(?: [\w./=@-]+)*" for name in ("{usual-tool}", "(?:{usual-tool}|{own-script})"))
     further = r"(?:\s*(?:&&|\|\||;)\s*"
     home = rf'^\s*"(?:pre|post)?prepare"\s*:\s*"{own}{further}{own})*"'
@@ -223,16 +226,16 @@ def _line_finding(file: FileChange, line: Line, rule: str, severity: Severity, m
 
 
 def _sensitive(submission: Submission) -> Iterator[Finding]:
-    """Yield files in paths that the maintainers named; a list that cannot be read is a finding, never ignored."""
+    """Yield files in the maintainers' sensitive paths; an unreadable list is a finding, never ignored."""
     patterns = submission.knowledge.sensitive_paths
     if not patterns:
         return
     try:
-        named = [file for file in submission.change.files if _is_named(patterns, file)]
+        sensitive_files = [file for file in submission.change.files if _is_named(patterns, file)]
     except PatternProblem as problem:
         yield Finding(SCANNER, "sensitive-paths-unreadable", "other", Severity.MED, f"Sensitive paths: {problem}.")
         return
-    for file in named[:FILES_TOLD]:
+    for file in sensitive_files[:FILES_TOLD]:
         message = "A path is changed that the maintainers of this repository call sensitive."
         yield Finding(SCANNER, "sensitive-path", "security", Severity.MED, message, file=file.path)
 

@@ -1,7 +1,7 @@
-"""Commits that name another author than the account that sent them: for maintainers only, see scoring.scanners.run.
+"""Find commits that name another author than the sending account: for maintainers only, see scoring.scanners.run.
 
 An account is known by its handle and by the names and addresses of its merged work. A commit's author is a claim that
-anybody can write: another name is a reason to look, the same name proves nothing.
+anybody can write: another name is a reason to look, an equal name proves nothing.
 """
 
 import unicodedata
@@ -16,19 +16,19 @@ from scoring.scanners.submission import Account, Submission
 from scoring.types import Finding, Severity
 
 SCANNER = "commit_author"
-PEOPLE = 3  # different addresses in one series that are no longer one person with several
-MAILS = 1_000  # of one series that are looked at
-# Addresses that a forge makes up so that the real one stays unknown, or that nobody chose.
+PEOPLE = 3  # different addresses in one series, from which they are not one person with several
+MAILS = 1_000  # examined mails of one series
+# Addresses that a forge generates to hide the real one, or that nobody chose.
 MADE_UP_HOSTS = ("noreply.github.com", "noreply.codeberg.org", "noreply.tangled.org", "noreply.gitea.io", "localhost")
 MADE_UP_ENDINGS = (".local", ".localdomain", ".invalid", ".example", ".test", "example.com", "example.org", "(none)")
 BOTS = ("[bot]", "dependabot", "renovate", "pre-commit-ci", "github-actions")
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
-    """Yield at most one finding: commits of other people (med), of two people, or under another name only (low).
+    """Yield at most one finding: commits by other people (med), by two people, or only under another name (low).
 
-    Where no name and no address of the account is known, a single author may be the account; of several all but one are
-    certainly somebody else.
+    Where no name and address of the account are known, a single author may be the account; of several authors all but
+    one are certainly somebody else.
     """
     account, mails = submission.knowledge.account, submission.change.mails[:MAILS]
     if account is None or not mails:
@@ -54,9 +54,16 @@ def _several(mails: Sequence[Mail]) -> Iterator[Finding]:
         address, name = _address(mail.email), _name(mail.author)
         if any(bot in f"{mail.author} {mail.email}".lower() for bot in BOTS):
             continue
-        known = next((one for one in people if address in one[0] or one[1] == name or len(one[1] & name) >= 2), None)
-        if known is not None:
-            known[0].add(address)
+        person = next(
+            (
+                candidate
+                for candidate in people
+                if address in candidate[0] or candidate[1] == name or len(candidate[1] & name) >= 2
+            ),
+            None,
+        )
+        if person is not None:
+            person[0].add(address)
         elif len(people) < PEOPLE:
             people.append(({address}, name))
     if len(people) >= PEOPLE:
@@ -68,12 +75,12 @@ def _several(mails: Sequence[Mail]) -> Iterator[Finding]:
 
 
 def _finding(rule: str, severity: Severity, message: str) -> Finding:
-    """Make the finding without name and address: it is shown, and neither was checked."""
+    """Build the finding without name and address: it is displayed, and neither was verified."""
     return Finding(SCANNER, rule, "other", severity, message)
 
 
 def _is_known(mail: Mail, account: Account) -> bool:
-    """Return whether the address is the account's, or a made-up one that carries its handle or name."""
+    """Return whether the address is the account's, or a generated one with its handle or name."""
     address = _address(mail.email)
     if address in {_address(known) for known in account.emails}:
         return True
@@ -97,26 +104,26 @@ def _same_name(mail: Mail, account: Account) -> bool:
     """Return whether the name is the account's, in any order of its parts, or its handle; unknown names differ."""
     name = _name(mail.author)
     handle = (account.handle or "").lower()
-    known = {_name(one) for one in (*account.names, handle, handle.partition(".")[0])} - {frozenset()}
-    return any(name == one or (len(name & one) >= 2) for one in known)
+    known = {_name(known_name) for known_name in (*account.names, handle, handle.partition(".")[0])} - {frozenset()}
+    return any(name == known_name or (len(name & known_name) >= 2) for known_name in known)
 
 
 def _name(text: str) -> frozenset[str]:
     """Return the parts of a name without case, accents and punctuation."""
     plain = unicodedata.normalize("NFKD", text[:200]).casefold()
-    kept = "".join(letter if letter.isalnum() else " " for letter in plain if not unicodedata.combining(letter))
-    return frozenset(kept.split())
+    letters = "".join(letter if letter.isalnum() else " " for letter in plain if not unicodedata.combining(letter))
+    return frozenset(letters.split())
 
 
 def _address(email: str) -> str:
-    """Return the address as mail servers compare it, without the part behind a plus at a real host."""
+    """Return the address as mail servers compare it, without the part after a plus at a real host."""
     local, _, host = email[:320].strip().strip("<>").lower().rpartition("@")
     return f"{local if 'noreply' in host else local.partition('+')[0]}@{host}"
 
 
-SERIES = 5  # merged ones that are looked at, the newest: about 1 ms each
+SERIES = 5  # newest merged pull requests that are read: about 1 ms each
 LIMITS = Limits(size=200_000, seconds=0.2)  # of each
-# What somebody who may push took in: an author alone cannot add an address to those that count as theirs.
+# Patches merged by somebody who may push: an author alone cannot add an address to their own.
 MERGED = """
 select k.sha256 from pull_requests p
 join pull_requests own on own.pull_uri = $pull and own.author_id = p.author_id
@@ -131,11 +138,11 @@ select did, handle from contributors where contributor_id = (select author_id fr
 
 
 def own_account(rows: Rows, folder: Path, pull_uri: str) -> Account | None:
-    """The author of a pull request as known here; None where nobody is.
+    """Return the author of a pull request as known here; None where unknown.
 
-    Neither a Tangled record nor a DID document holds an e-mail address. So names and addresses are those of the commits
-    in the author's newest merged series, as far as one address wrote all of a series: of several nobody can say which
-    is the account's. Nothing of it is stored. `folder` holds the patches.
+    Neither a Tangled record nor a DID document has an e-mail address. So names and addresses are those of the commits
+    in the author's newest merged series, where one address wrote the whole series: of several nobody can say which is
+    the account's. None of it is stored. `folder` holds the patches.
     """
     person = rows.row(PERSON, [pull_uri])
     if person is None:
@@ -146,7 +153,7 @@ def own_account(rows: Rows, folder: Path, pull_uri: str) -> Account | None:
 
 
 def _alone(row: dict[str, str], folder: Path) -> Iterator[tuple[str, str]]:
-    """(name, address) of a series that one address wrote; nothing of any other, or of one not kept any more."""
+    """Yield (name, address) of a series that one address wrote; nothing for any other, or for one no longer stored."""
     try:
         mails: tuple[Mail, ...] = read_change(load_patch(folder, row["sha256"]), LIMITS).mails
     except PatchProblem:

@@ -1,4 +1,4 @@
-"""Constructs that run, open, weaken or hide something: the rules in rules/, played on added and removed lines."""
+"""Find constructs that run, open, weaken or hide something: the rules in rules/, matched on added and removed lines."""
 
 import re
 from collections.abc import Iterator
@@ -28,18 +28,18 @@ from scoring.types import Finding, Severity
 
 SCANNER = "dangerous"
 LINE_LENGTH = 20_000  # characters of a line that expressions are played on
-PARSED_CHARACTERS = 3_000_000  # of one change: about 1.5 s; the parser is given no more
+PARSED_CHARACTERS = 3_000_000  # of one change: about 1.5 s; the parser gets no more
 FRAGMENT_CHARACTERS = 1_000_000
-PLAYS = 3_000  # of a rule on a parsed hunk, of one change: .2 ms each; 20,000 lines of real changes take 600
-SUCCESSORS = 30  # added lines that may take the place of a removed one
-FEWEST_WORDS = 3  # lines of fewer words count as so many where lines are compared
+PLAYS = 3_000  # matches of a rule on a parsed hunk, in one change: .2 ms each; 20,000 lines of real changes take 600
+SUCCESSORS = 30  # added lines that may replace a removed one
+FEWEST_WORDS = 3  # least word count of a compared line
 _WORD = re.compile(r"\w+")
-ONCE = 20  # findings of one rule in one file: more say the same
+ONCE = 20  # findings of one rule in one file: more add nothing
 
 
 @dataclass
 class _Reading:
-    """A change while it is read: how much may still be parsed, and which lines no rule saw."""
+    """The state of reading a change: the remaining parse budget, and the lines that no rule saw."""
 
     change: Change
     left: int = PARSED_CHARACTERS
@@ -48,7 +48,7 @@ class _Reading:
     added: str | None = None
 
     def added_text(self) -> str:
-        """Return all that the change adds but comments, which tells whether a safeguard only moved."""
+        """Return all added text without comments, which shows whether a safeguard only moved."""
         if self.added is None:
             lines = (cut(line.text, LINE_LENGTH) for file in self.change.files for line in file.added())
             self.added = "\n".join(line for line in lines if not is_comment(line))
@@ -56,16 +56,16 @@ class _Reading:
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
-    """Findings on added lines, and on removed ones where a safeguard goes; the worst first, in bounded time.
+    """Yield findings on added lines, and on removed ones where a safeguard is removed; worst first, in bounded time.
 
-    What runs, fetches or sends something weighs the same in tests, documentation, generated and vendored files, since
-    builds run those; the rest one step less. What is too long or too deep for the rules is a finding of its own.
+    Rules about running, fetching or sending weigh as much in tests, documentation, generated and vendored files, since
+    builds run those; others one step less. A text that is too long or too deep for the rules is its own finding.
     """
     reading = _Reading(submission.change)
-    yield from worst_first(_found(reading, submission))
+    yield from worst_first(_all_findings(reading, submission))
 
 
-def _found(reading: _Reading, submission: Submission) -> Iterator[Finding]:
+def _all_findings(reading: _Reading, submission: Submission) -> Iterator[Finding]:
     for file, whole in submission.files():
         spend()
         yield from _scan_file(reading, file, whole)
@@ -73,8 +73,8 @@ def _found(reading: _Reading, submission: Submission) -> Iterator[Finding]:
 
 
 def _scan_file(reading: _Reading, file: FileChange, whole: NewSide | None) -> Iterator[Finding]:
-    for told, language in read_as(file) if file.hunks else ():
-        yield from _scan_as(reading, told, whole if told is file else None, language)
+    for file_as_code, language in read_as(file) if file.hunks else ():
+        yield from _scan_as(reading, file_as_code, whole if file_as_code is file else None, language)
 
 
 def _scan_as(reading: _Reading, file: FileChange, whole: NewSide | None, language: Language) -> Iterator[Finding]:
@@ -91,20 +91,22 @@ def _scan_as(reading: _Reading, file: FileChange, whole: NewSide | None, languag
 
 
 def _least(matches: Iterator[tuple[Rule, Line]]) -> Iterator[tuple[Rule, Line]]:
-    """Leave out matches of rules on statements at lines where another rule reports the same severity, or high."""
+    """Omit matches of rules on statements at lines where another rule reports the same severity, or high."""
     general: list[tuple[Rule, Line]] = []
-    told: dict[Line, set[Severity]] = {}
+    reported: dict[Line, set[Severity]] = {}
     spent: BudgetSpent | None = None
     try:
         for rule, line in matches:
             if rule.statement is None:
-                told.setdefault(line, set()).add(rule.severity)
+                reported.setdefault(line, set()).add(rule.severity)
                 yield rule, line
             else:
                 general.append((rule, line))
     except BudgetSpent as reason:
         spent = reason
-    yield from (one for one in general if told.get(one[1], set()).isdisjoint({Severity.HIGH, one[0].severity}))
+    yield from (
+        match for match in general if reported.get(match[1], set()).isdisjoint({Severity.HIGH, match[0].severity})
+    )
     if spent is not None:
         raise spent
 
@@ -126,7 +128,7 @@ def _matches(
 def _hunk_matches(
     reading: _Reading, file: FileChange, hunk: Hunk, rules: list[Rule], language: Language
 ) -> Iterator[tuple[Rule, Line]]:
-    """Play rules on the syntax tree of one hunk; one that is too much for them is noted as unread."""
+    """Match rules on the syntax tree of one hunk; note it as unread where it is too large for them."""
     if all(line.mark != "+" for line in hunk.lines):
         return
     side = fragment_of(hunk, language, told_elsewhere(file.hunks, hunk) if len(file.hunks) > 1 else ())
@@ -137,7 +139,7 @@ def _hunk_matches(
 
 
 def _fits(reading: _Reading, side: NewSide, rules: list[Rule]) -> bool:
-    """Return whether what may still be parsed of the change has room for this text."""
+    """Return whether the change's remaining parse budget has room for this text."""
     size = len(side.text)
     is_small = size <= min(reading.left, FRAGMENT_CHARACTERS) and _count_trees(rules) <= reading.plays
     return is_small and not is_too_deep(side.text)
@@ -147,14 +149,14 @@ def _tree_matches(
     reading: _Reading, side: NewSide, rules: list[Rule], language: Language
 ) -> Iterator[tuple[Rule, Line]]:
     """Yield the matches of the rules that may match a text, each with its first added line."""
-    able = may_read(side.text)
-    able_rules = [rule for rule in rules if rule.id in able]
-    meant = rules if language == "python" else able_rules
-    if not meant:
+    possible_ids = may_read(side.text)
+    able_rules = [rule for rule in rules if rule.id in possible_ids]
+    chosen_rules = rules if language == "python" else able_rules
+    if not chosen_rules:
         return
     reading.left -= len(side.text)
     reading.plays -= _count_trees(able_rules)
-    yield from tree_matches(side, meant, language)
+    yield from tree_matches(side, chosen_rules, language)
 
 
 def _count_trees(rules: list[Rule]) -> int:
@@ -164,7 +166,7 @@ def _count_trees(rules: list[Rule]) -> int:
 def _text_matches(
     reading: _Reading, file: FileChange, hunk: Hunk, rules: list[Rule], language: Language
 ) -> Iterator[tuple[Rule, Line]]:
-    """Play rules on single lines, added and removed."""
+    """Match rules on single lines, added and removed."""
     added, text = [line for line in hunk.lines if line.mark == "+"], _added_text(hunk)
     whole = [*added, *continued(added)] if language in CONTINUED else added
     for rule in rules:
@@ -193,35 +195,38 @@ def _line_matches(rule: Rule, added: list[Line], text: str) -> Iterator[tuple[Ru
 
 
 def _removed_matches(reading: _Reading, hunk: Hunk, rules: list[Rule]) -> Iterator[tuple[Rule, Line]]:
-    """Yield what takes the place of the lines that a rule misses, or the first, unless the change adds the like."""
+    """Yield the replacement of removed lines that a rule protects, or the first removed line.
+
+    Nothing is yielded where the change adds a safeguard.
+    """
     before = ["", *(cut(line.text, LINE_LENGTH) for line in hunk.lines)]
-    removed = [(place, line) for place, line in enumerate(hunk.lines) if line.mark == "-"]
+    removed = [(index, line) for index, line in enumerate(hunk.lines) if line.mark == "-"]
     for rule in (rule for rule in rules if removed and rule.removed is not None):
         spend()
         missed = [
             line
-            for place, line in removed
-            if rule.pattern.search(before[place + 1])
-            and (rule.companion is None or rule.companion.search(before[place]))
+            for index, line in removed
+            if rule.pattern.search(before[index + 1])
+            and (rule.companion is None or rule.companion.search(before[index]))
         ]
         if missed and not (rule.exception and rule.exception.search(reading.added_text())):
             yield rule, next(filter(None, (_successor(hunk, line) for line in missed[:SUCCESSORS])), missed[0])
 
 
-def _successor(hunk: Hunk, gone: Line) -> Line | None:
-    """Return the added line that takes the place of a removed one: the most alike of those after its run, or the first.
+def _successor(hunk: Hunk, removed: Line) -> Line | None:
+    """Return the added line that replaces a removed one: the most similar of those after its run, or the first.
 
-    None where no code comes in its place.
+    None where no code replaces it.
     """
-    place = hunk.lines.index(gone)
-    after = list(dropwhile(lambda line: line.mark == "-", hunk.lines[place:]))
-    come = list(takewhile(lambda line: line.mark == "+", after))[:SUCCESSORS]
-    words = set(_WORD.findall(cut(gone.text, LINE_LENGTH)))
-    others = [set(_WORD.findall(cut(line.text, LINE_LENGTH))) for line in come]
-    alike = [len(words & other) / max(min(len(words), len(other)), FEWEST_WORDS) for other in others]
-    best = max(alike, default=0.0)
-    first = next((line for line in come if line.text.strip() and not is_comment(line.text)), None)
-    return come[alike.index(best)] if best > 0 else first
+    index = hunk.lines.index(removed)
+    after = list(dropwhile(lambda line: line.mark == "-", hunk.lines[index:]))
+    candidates = list(takewhile(lambda line: line.mark == "+", after))[:SUCCESSORS]
+    words = set(_WORD.findall(cut(removed.text, LINE_LENGTH)))
+    others = [set(_WORD.findall(cut(line.text, LINE_LENGTH))) for line in candidates]
+    similarities = [len(words & other) / max(min(len(words), len(other)), FEWEST_WORDS) for other in others]
+    best = max(similarities, default=0.0)
+    first = next((line for line in candidates if line.text.strip() and not is_comment(line.text)), None)
+    return candidates[similarities.index(best)] if best > 0 else first
 
 
 def _finding(rule: Rule, severity: Severity, file: FileChange, line: Line) -> Finding:

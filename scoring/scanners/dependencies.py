@@ -1,4 +1,4 @@
-"""Dependencies that a change adds, moves to another version or takes from elsewhere, and advisories they fall under.
+"""Find dependencies that a change adds, moves to another version or another source, and advisories about them.
 
 Advisories are read from the store's tables or a snapshot's.
 """
@@ -32,7 +32,7 @@ SCANNER = "dependencies"
 LOW, MED, HIGH = Severity.LOW, Severity.MED, Severity.HIGH
 _OWN = (".", "./", "file:.", "file:./")  # the project itself
 _GRAVE = ("critical", "high", "malware")
-# Nearly every project builds with these: a new one is a dependency like any other.
+# Nearly every project builds with these: a new one is an ordinary dependency.
 _BUILD_TOOLS = frozenset(
     {"setuptools", "setuptools-scm", "wheel", "hatchling", "hatch-vcs", "flit-core", "poetry-core"}
 )
@@ -40,12 +40,12 @@ _ORDER = {HIGH: 0, MED: 1, LOW: 2}
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
-    """Return every finding on dependencies, the gravest first."""
+    """Return every finding on dependencies, gravest first."""
     files = comparisons(submission.change)
-    found = [finding for file in files for rule in RULES for finding in rule(file)]
-    found += _advisories(files, submission.knowledge)
-    found += _without_manifest(files, submission.change)
-    return iter(sorted(found, key=lambda finding: _ORDER[finding.severity]))
+    findings = [finding for file in files for rule in RULES for finding in rule(file)]
+    findings += _advisories(files, submission.knowledge)
+    findings += _without_manifest(files, submission.change)
+    return iter(sorted(findings, key=lambda finding: _ORDER[finding.severity]))
 
 
 def _finding(comparison: Comparison, rule: str, severity: Severity, line: Line | None, explanation: str) -> Finding:
@@ -96,22 +96,28 @@ def _downgrades(comparison: Comparison) -> Iterator[Finding]:
 
 
 def _sources(comparison: Comparison) -> Iterator[Finding]:
-    """Yield entries from elsewhere than the usual registry, unless they came from there before."""
+    """Yield entries from outside the usual registry, unless they came from there before."""
     ecosystem = comparison.format.ecosystem
     before = comparison.before.entries
-    known = {place_of(ecosystem, one.url) for entries in before.values() for one in entries if one.url}
+    known = {
+        place_of(ecosystem, each_entry.url) for entries in before.values() for each_entry in entries if each_entry.url
+    }
     for entry in comparison.after.entries.values():
-        for one in entry:
-            stood = any(old.source == one.source and old.url == one.url for old in before.get(one.name, ()))
-            if not one.touched or not one.url or stood or one.url.partition("[")[0] in _OWN:
+        for each_entry in entry:
+            existed = any(
+                old.source == each_entry.source and old.url == each_entry.url for old in before.get(each_entry.name, ())
+            )
+            if not each_entry.touched or not each_entry.url or existed or each_entry.url.partition("[")[0] in _OWN:
                 continue
-            rule, severity, words = _judged_source(ecosystem, one, known, comparison.format.is_lock)
+            rule, severity, words = _judged_source(ecosystem, each_entry, known, comparison.format.is_lock)
             if rule:
-                yield _finding(comparison, rule, severity, one.line, f"{shown(one.name) or 'A dependency'} {words}")
+                yield _finding(
+                    comparison, rule, severity, each_entry.line, f"{shown(each_entry.name) or 'A dependency'} {words}"
+                )
 
 
 def _judged_source(ecosystem: str, entry: Entry, known: set[str], is_lock: bool) -> tuple[str, Severity, str]:
-    """Return rule, severity and words for the source of an entry; no rule where there is nothing to say."""
+    """Return rule, severity and words for the source of an entry; no rule where it is fine."""
     if is_unencrypted(entry.url):
         return "unencrypted_source", HIGH, "is fetched without encryption: anybody on the way can replace it."
     if entry.source == "git":
@@ -140,9 +146,9 @@ def _indexes(comparison: Comparison) -> Iterator[Finding]:
 
 def _hashes(comparison: Comparison) -> Iterator[Finding]:
     for digest in comparison.other_hashes():
-        named = shown(digest.of.rpartition("@")[0] or digest.of) if digest.of else "an entry"
+        package_words = shown(digest.of.rpartition("@")[0] or digest.of) if digest.of else "an entry"
         words = "changes while its version stays: what a registry published under a version never changes."
-        yield _finding(comparison, "hash_changed", HIGH, digest.line, f"The hash of {named} {words}")
+        yield _finding(comparison, "hash_changed", HIGH, digest.line, f"The hash of {package_words} {words}")
 
 
 def _cut(comparison: Comparison) -> Iterator[Finding]:
@@ -165,11 +171,11 @@ RULES: tuple[Callable[[Comparison], Iterator[Finding]], ...] = (
 
 def _advisories(files: Sequence[Comparison], knowledge: Knowledge) -> Iterator[Finding]:
     """Yield a finding for each advisory and dependency; an advisory on the lowest version of a range weighs less."""
-    named = named_packages(files)
-    if not named:
+    packages = named_packages(files)
+    if not packages:
         return
-    answers = knowledge.advisories([package for _, _, package in named])
-    for (comparison, entry, package), advisories in zip(named, answers, strict=True):
+    answers = knowledge.advisories([package for _, _, package in packages])
+    for (comparison, entry, package), advisories in zip(packages, answers, strict=True):
         for advisory in advisories:
             yield _advised(comparison, entry, package, advisory)
 
@@ -177,18 +183,18 @@ def _advisories(files: Sequence[Comparison], knowledge: Knowledge) -> Iterator[F
 def _advised(comparison: Comparison, entry: Entry, package: Package, advisory: Advisory) -> Finding:
     is_malware = advisory.id.startswith("MAL-") or advisory.severity == "malware"
     grave = is_malware or (advisory.severity in _GRAVE and entry.version is not None)
-    named = f"{shown(entry.name)} {shown(package.version or '')}".strip()
+    package_words = f"{shown(entry.name)} {shown(package.version or '')}".strip()
     if is_malware:
-        words = f"{named} is known malware ({shown(advisory.id)}): do not install it."
+        words = f"{package_words} is known malware ({shown(advisory.id)}): do not install it."
     elif entry.version is None:
-        words = f"{named}, the lowest version that is allowed, falls under {shown(advisory.id)}: raise it."
+        words = f"{package_words}, the lowest version that is allowed, falls under {shown(advisory.id)}: raise it."
     else:
-        words = f"{named} falls under {shown(advisory.id)}: see which version fixes it."
+        words = f"{package_words} falls under {shown(advisory.id)}: see which version fixes it."
     return _finding(comparison, "malware" if is_malware else "advisory", HIGH if grave else MED, entry.line, words)
 
 
 def _without_manifest(files: Sequence[Comparison], change: Change) -> Iterator[Finding]:
-    """Yield lock files whose versions change though no manifest that they are made from does."""
+    """Yield lock files with changed versions where none of their manifests changes."""
 
     paths = [PurePosixPath(file.path) for file in change.files]
     for comparison in files:
@@ -222,61 +228,69 @@ Key = tuple[str, str]  # ecosystem and name
 
 
 def advisories_in(rows: Rows) -> Callable[[Sequence[Package]], list[tuple[Advisory, ...]]]:
-    """`find_advisories` on these rows, as Knowledge.advisories takes it."""
+    """Return `find_advisories` on these rows, as Knowledge.advisories takes it."""
     return lambda packages: find_advisories(rows, packages)
 
 
 def find_advisories(rows: Rows, packages: Sequence[Package]) -> list[tuple[Advisory, ...]]:
-    """The advisories of each package, in the order of `packages`; of several names of one advisory the gravest."""
+    """Return the advisories of each package, in the order of `packages`.
+
+    Of one advisory's several names the gravest.
+    """
     parts = (packages[begin : begin + ASKED] for begin in range(0, len(packages), ASKED))
     return [answer for part in parts for answer in _find(rows, part)]
 
 
 def _find(rows: Rows, packages: Sequence[Package]) -> list[tuple[Advisory, ...]]:
-    keys = [(one.ecosystem, normalised(one.ecosystem, one.name)) for one in packages]
-    wanted = [[ecosystem for ecosystem, _ in keys], [name for _, name in keys]]
-    ranges, versions = _ranges(rows.rows(RANGES, wanted)), _versions(rows.rows(VERSIONS, wanted))
-    found = [
+    keys = [(package.ecosystem, normalised(package.ecosystem, package.name)) for package in packages]
+    key_columns = [[ecosystem for ecosystem, _ in keys], [name for _, name in keys]]
+    ranges, versions = _ranges(rows.rows(RANGES, key_columns)), _versions(rows.rows(VERSIONS, key_columns))
+    ids_by_package = [
         sorted(
             advisory_id
             for advisory_id in ranges[key].keys() | versions[key].keys()
-            if is_affected(key[0], one.version, ranges[key].get(advisory_id, ()), versions[key].get(advisory_id, ()))
+            if is_affected(
+                key[0], package.version, ranges[key].get(advisory_id, ()), versions[key].get(advisory_id, ())
+            )
         )
-        for one, key in zip(packages, keys, strict=True)
+        for package, key in zip(packages, keys, strict=True)
     ]
-    listed = rows.rows(ADVISORIES, [sorted({advisory_id for ids in found for advisory_id in ids})])
-    told = {row["advisory_id"]: row for row in listed}
-    return [tuple(_distinct([told[advisory_id] for advisory_id in ids if advisory_id in told])) for ids in found]
+    listed = rows.rows(ADVISORIES, [sorted({advisory_id for ids in ids_by_package for advisory_id in ids})])
+    details = {row["advisory_id"]: row for row in listed}
+    return [
+        tuple(_distinct([details[advisory_id] for advisory_id in ids if advisory_id in details]))
+        for ids in ids_by_package
+    ]
 
 
 def _ranges(rows: Iterable[Mapping[str, Any]]) -> dict[Key, dict[str, list[list[Event]]]]:
-    """The ranges of each advisory on each package."""
+    """Return the ranges of each advisory on each package."""
     events: dict[Key, dict[str, dict[int, list[Event]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for row in rows:
         bounds = events[row["ecosystem"], row["name"]][row["advisory_id"]][row["range_number"]]
         bounds.append(Event(row["event"], row["version"]))
-    found: dict[Key, dict[str, list[list[Event]]]] = defaultdict(dict)
+    ranges: dict[Key, dict[str, list[list[Event]]]] = defaultdict(dict)
     for key, advisories in events.items():
-        found[key] = {advisory_id: list(numbered.values()) for advisory_id, numbered in advisories.items()}
-    return found
+        ranges[key] = {advisory_id: list(numbered.values()) for advisory_id, numbered in advisories.items()}
+    return ranges
 
 
 def _versions(rows: Iterable[Mapping[str, Any]]) -> dict[Key, dict[str, list[str]]]:
-    """The versions that each advisory on each package names."""
-    found: dict[Key, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    """Return the versions that each advisory on each package names."""
+    versions: dict[Key, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        found[row["ecosystem"], row["name"]][row["advisory_id"]] += row["versions"]
-    return found
+        versions[row["ecosystem"], row["name"]][row["advisory_id"]] += row["versions"]
+    return versions
 
 
 def _distinct(rows: Sequence[Mapping[str, Any]]) -> list[Advisory]:
-    """One of each set of advisories that call each other by name, the gravest first."""
-    found: list[Advisory] = []
-    named: set[str] = set()
+    """Return one of each set of advisories that are aliases of each other, gravest first."""
+    distinct: list[Advisory] = []
+    seen_names: set[str] = set()
     for row in sorted(rows, key=lambda row: -_WEIGHTS.get(row["severity"], 0)):
         names = {row["advisory_id"], *(row["aliases"] or ())}
-        if not names & named:
+        if not names & seen_names:
             identifier = row["advisory_id"]
-            found.append(Advisory(identifier, row["summary"], row["severity"], f"{PAGE}{identifier}"))
-        named |= names
-    return found
+            distinct.append(Advisory(identifier, row["summary"], row["severity"], f"{PAGE}{identifier}"))
+        seen_names |= names
+    return distinct

@@ -1,6 +1,6 @@
-"""Conditions that a change turns round or shifts by one, lowered numbers that protect secrets, and widened lists.
+"""Find conditions that a change reverses or shifts by one, lowered numbers that protect secrets, and widened lists.
 
-A list is widened where one that allows something gains a wildcard, a right or a way round a check, or where one that
+A list is widened where one that allows something gains a wildcard, a right or a bypass of a check, or where one that
 protects something loses a right or a secret.
 """
 
@@ -24,7 +24,7 @@ _PROTECTED = re.compile(
     r"disabled|locked|banned|blocked|revoked|expire[sd]|suspended",
     re.IGNORECASE,
 )
-# Rounds of a derivation and lengths of keys: they make guessing expensive.
+# Rounds of a key derivation and lengths of keys: they make guessing expensive.
 _STRENGTH = re.compile(
     r"iteration|rounds|pbkdf2|bcrypt|scrypt|argon|salt|key_?(size|length|bits|len)|modulus|\bcost\b|_cost|[a-z]cost|"
     r"entropy|min_?(password|length)|nonce|token_?(bytes|length|size)|random_?bytes|token_(hex|urlsafe)",
@@ -58,17 +58,17 @@ _REFUSES = re.compile(
 _ENDS = re.compile(
     r"(?i)\b(throw|raise|return|abort|die|exit|reject|deny|forbid\w*|continue|next|break|panic|fatal\w*|40\d)\b|=|\{\s*$|:\s*$"
 )
-# Another kind of people that a check lets in: `or page.editors.includes(user.id)`.
+# Another group that a check lets in: `or page.editors.includes(user.id)`.
 _OTHER_RIGHT = re.compile(
     r"(?i)\b(editors?|members?|(co_?)?authors?|owners?|admins?|moderators?|collaborators?|maintainers?|reviewers?)\b.*\b(user|me|self|viewer)\b|"
     r"\bhas_?(perm\w*|role|scope)\w*\(|\.can\w*\("
 )
-# A look-up among what somebody may see: `orders.for_user(request.user)`.
+# A look-up limited to what somebody may see: `orders.for_user(request.user)`.
 _SCOPED = re.compile(
     r"(?i)(for|of|by|visible|owned|accessible|scoped?|with)_?\w*\([^()]*(user|viewer|owner|account|tenant)"
 )
 _DENIED_GROUP = re.compile(r"\bnot\s*\(|!\s*\(|\bunless\b")
-# Algorithms that still hold, and those that do not.
+# Algorithms that are still secure, and those that are not.
 _STRONG = re.compile(
     r"(?i)sha-?_?(?:224|256|384|512)|\bsha3|blake[23]|argon2|bcrypt|scrypt|aes[-_/]?(?:128|192|256)|\bgcm\b|chacha20|"
     r"TLS_?v?1[._]?[23]|\buuid\w*4\b|\bv4\b.*uuid|randomUUID"
@@ -80,7 +80,7 @@ _BROKEN = re.compile(
 _ANCHOR = re.compile(r"\\[AzZ]|\^(?!\w*\])|\$(?=[/\"'`])|\bfull(?=match)")
 _PATTERN = re.compile(r"[/\"'`]\^|\\A|\$[/\"'`]|fullmatch")
 _NUMBER = re.compile(r"\d[\d_]{0,18}")
-# A condition that asks for a right, and a look-up among what belongs to somebody.
+# A condition that checks a right, and a look-up among somebody's own objects.
 _ASKS = re.compile(
     r"^\s*(\}?\s*else\s+)?(if|elif|elsif|unless|return|assert|guard|when|raise|throw)\b|&&|\|\||[!?]\s*$|=>"
 )
@@ -94,12 +94,12 @@ _ROUTE = re.compile(
 _GUARD = re.compile(
     r"(?i)own|auth|admin|require|ensure|guard|check|verify|csrf|limit|can_?[A-Z]|permi|role|protect|only|valid|session|polic"
 )
-# Guards that are listed for an address or a view, and conditions of a look-up on the state of what it finds.
+# Guards listed for an address or a view, and look-up conditions on the state of an object.
 _GUARDS = re.compile(
     r"(?i)@UseGuards\(|permission_classes|authentication_classes|middleware\(|before_action|dependencies\s*=|@Secured|@Authorize|\[Authorize"
 )
 _USES_GUARD = re.compile(r"(?i)\.(use|Use)\(.*(auth|admin|role|require|guard|csrf|session|login|permi|protect|verify)")
-# A check that answers later, as a promise; one that is returned or handed on is waited for elsewhere.
+# An asynchronous check; one that is returned or passed on is awaited elsewhere.
 _AWAITED = re.compile(r"\bawait\s+([\w.$]+)\(")
 _CALL = re.compile(r"([\w.$]+)\(")
 _CHECK_NAME = re.compile(
@@ -111,7 +111,7 @@ _WAITS = re.compile(
 _OPTIONAL = re.compile(
     r"(?i)\b(optional|maybe|lenient|anonymous_or)_?\w*(user|auth|session|login|token)|AllowAnonymous|permitAll"
 )
-_POLICY = frozenset({"Policy", "policy", "can", "hasAuthority", "has_scope"})  # what may take the place of roles
+_POLICY = frozenset({"Policy", "policy", "can", "hasAuthority", "has_scope"})  # what may replace roles
 _ROLES = re.compile(
     r"(?i)\bhas_?(any_?)?(role|authority)|RolesAllowed|\bRoles\s*=|@Roles\(|require_?roles?|allowed_?roles|role_required|only_?roles?"
 )
@@ -149,7 +149,7 @@ _READ = re.compile(r"(?i)read|list|show|visible|display|search|order|filter")
 _WORD = re.compile(r"\w+")
 TOGETHER = 12  # lines of two runs of different lengths that are compared
 FEWEST = 3  # words of a line that is compared
-ALIKE = 0.6  # of the words of the shorter line that stand in the other
+ALIKE = 0.6  # share of the shorter line's words in the other line
 _LOGIC = frozenset(
     {"==", "!=", "===", "!==", "is", "not", "!", "and", "or", "&&", "||", "&", "|", "if", "unless", "(", ")"}
 )
@@ -191,45 +191,52 @@ _TURNED = ({"<", ">"}, {"<=", ">="}, {"<", ">="}, {">", "<="})
 
 def scan(submission: Submission) -> Iterator[Finding]:
     """Yield a med finding for a reversed condition about rights or a weaker number, low for a bound moved by one."""
-    found = [finding for file in code_files(submission.change) for finding in _scan_file(file)]
-    yield from worst_first(found)
+    findings = [finding for file in code_files(submission.change) for finding in _scan_file(file)]
+    yield from worst_first(findings)
 
 
 def _scan_file(file: FileChange) -> Iterator[Finding]:
-    told = 0
+    count = 0
     for hunk in file.hunks:
         for old, new in _pairs(hunk):
-            how = (
+            difference = (
                 _difference(_tokens(old.text), _tokens(new.text))
                 or _weakening(old, new, _row_below(hunk, new))
                 or _broken_algorithm(old.text[:LINE_LENGTH], new.text[:LINE_LENGTH])
-                if told < TOLD
+                if count < TOLD
                 else None
             )
-            if how == "weaker" and _is_moved(hunk, old, new):
-                how = None
-            if how:
-                told += 1
-                yield _finding(file, new, how, _is_protected(how, hunk, new, file.path))
+            if difference == "weaker" and _is_moved(hunk, old, new):
+                difference = None
+            if difference:
+                count += 1
+                yield _finding(file, new, difference, _is_protected(difference, hunk, new, file.path))
         yield from (_finding(file, line, "weaker", is_protected=True) for line in _guards_behind_routes(hunk))
         yield from (_finding(file, line, "unawaited", is_protected=True) for line in _unawaited(hunk))
 
 
 def _guards_behind_routes(hunk: Hunk) -> Iterator[Line]:
-    """Yield each guard that goes from above a route to below it, where the route is answered before it is asked."""
-    gone = {line.text.strip(): place for place, line in enumerate(hunk.lines) if line.mark == "-"}
-    for place, line in enumerate(hunk.lines):
+    """Yield each guard that moves from above a route to below it, where the route answers before the guard runs."""
+    removed_at = {line.text.strip(): index for index, line in enumerate(hunk.lines) if line.mark == "-"}
+    for index, line in enumerate(hunk.lines):
         text = line.text.strip()[:LINE_LENGTH]
-        if line.mark == "+" and _USES_GUARD.search(text) and gone.get(line.text.strip(), place) < place:
-            between = hunk.lines[gone[line.text.strip()] : place]
-            if any(one.mark != "-" and _ROUTE.search(one.text[:LINE_LENGTH]) for one in between):
+        if line.mark == "+" and _USES_GUARD.search(text) and removed_at.get(line.text.strip(), index) < index:
+            between = hunk.lines[removed_at[line.text.strip()] : index]
+            if any(
+                between_line.mark != "-" and _ROUTE.search(between_line.text[:LINE_LENGTH]) for between_line in between
+            ):
                 yield line
 
 
 def _unawaited(hunk: Hunk) -> Iterator[Line]:
-    """Yield the first added line that asks for a right without waiting for the answer, which counts as a yes."""
-    gone = (line.text[:LINE_LENGTH] for line in hunk.lines if line.mark == "-")
-    names = {name for text in gone for name in _AWAITED.findall(text) if _CHECK_NAME.match(name.rpartition(".")[2])}
+    """Yield the first added line that checks a right without awaiting the answer.
+
+    Its promise counts as a yes.
+    """
+    removed_texts = (line.text[:LINE_LENGTH] for line in hunk.lines if line.mark == "-")
+    names = {
+        name for text in removed_texts for name in _AWAITED.findall(text) if _CHECK_NAME.match(name.rpartition(".")[2])
+    }
     for line in hunk.lines if names else ():
         text = line.text[:LINE_LENGTH]
         is_waiting = line.mark != "+" or _WAITS.search(text) is not None
@@ -239,28 +246,28 @@ def _unawaited(hunk: Hunk) -> Iterator[Line]:
 
 
 def _pairs(hunk: Hunk) -> Iterator[tuple[Line, Line]]:
-    """Yield removed lines and the added ones in their place, where there are as many of both."""
-    gone: list[Line] = []
-    come: list[Line] = []
+    """Yield removed lines with the added lines that replace them, where there are as many of both."""
+    removed: list[Line] = []
+    added: list[Line] = []
     for line in (*hunk.lines, None):
-        if line is not None and line.mark == "-" and not come:
-            gone.append(line)
+        if line is not None and line.mark == "-" and not added:
+            removed.append(line)
         elif line is not None and line.mark == "+":
-            come.append(line)
+            added.append(line)
         else:
-            yield from zip(gone, come, strict=False) if len(gone) == len(come) else _alike(gone, come)
-            gone, come = ([line] if line is not None and line.mark == "-" else []), []
+            yield from zip(removed, added, strict=False) if len(removed) == len(added) else _alike(removed, added)
+            removed, added = ([line] if line is not None and line.mark == "-" else []), []
 
 
-def _alike(gone: list[Line], come: list[Line]) -> Iterator[tuple[Line, Line]]:
-    """Each removed line with the added one that has most of its words, in short runs of different lengths."""
-    if not come or len(gone) + len(come) > TOGETHER:
+def _alike(removed: list[Line], added: list[Line]) -> Iterator[tuple[Line, Line]]:
+    """Yield each removed line with the added one that shares most of its words, in short runs of different lengths."""
+    if not added or len(removed) + len(added) > TOGETHER:
         return
-    for old in gone:
+    for old in removed:
         words = set(_WORD.findall(old.text[:LINE_LENGTH]))
-        shared = [len(words & set(_WORD.findall(new.text[:LINE_LENGTH]))) for new in come]
+        shared = [len(words & set(_WORD.findall(new.text[:LINE_LENGTH]))) for new in added]
         if max(shared) >= ALIKE * max(len(words), FEWEST):
-            yield old, come[shared.index(max(shared))]
+            yield old, added[shared.index(max(shared))]
 
 
 def _tokens(text: str) -> list[str]:
@@ -269,21 +276,21 @@ def _tokens(text: str) -> list[str]:
 
 def _difference(old: list[str], new: list[str]) -> str | None:
     """Return how a line changes: opposite, shifted, turned or lowered; None for any other difference."""
-    changed = [(one, other) for one, other in zip(old, new, strict=False) if one != other]
+    changed = [(old_token, new_token) for old_token, new_token in zip(old, new, strict=False) if old_token != new_token]
     if len(old) == len(new) and len(changed) == 1:
         pair = set(changed[0])
         is_lower = _is_lower(*changed[0]) and _STRENGTH.search(" ".join(new))
         return "lowered" if is_lower else _exchange(pair)
-    said = [[word for word in side if word not in _LOGIC] for side in (old, new)]
+    other_words = [[word for word in side if word not in _LOGIC] for side in (old, new)]
     logic = [[word for word in side if word in _LOGIC and word not in "()"] for side in (old, new)]
-    if said[0] != said[1] or logic[0] == logic[1] or not _DECIDES & {*old, *new}:
+    if other_words[0] != other_words[1] or logic[0] == logic[1] or not _DECIDES & {*old, *new}:
         return None
     is_stricter = [_LOOSE.get(word, word) for word in logic[0]] == [_LOOSE.get(word, word) for word in logic[1]]
     return None if is_stricter else "opposite"
 
 
 def _weakening(old: Line, new: Line, following: str) -> str | None:
-    """Return how a line of which most stays no longer asks for a right, or no longer looks among one's own."""
+    """Return how a mostly unchanged line no longer checks a right, or widens a look-up beyond one's own objects."""
     before, after = old.text[:LINE_LENGTH], new.text[:LINE_LENGTH]
     words, kept = set(_WORD.findall(before)), set(_WORD.findall(after))
     if _is_guard_dropped(before, after):
@@ -329,31 +336,33 @@ def _broken_algorithm(before: str, after: str) -> str | None:
 
 
 def _is_anchor_lost(before: str, after: str) -> bool:
-    """Return whether nothing changes but that a pattern no longer has to match a text from its start to its end."""
+    """Return whether the only change is that a pattern no longer has to match a text from start to end."""
     is_shorter = len(_ANCHOR.findall(after)) < len(_ANCHOR.findall(before))
     return is_shorter and _PATTERN.search(before) is not None and _ANCHOR.sub("", before) == _ANCHOR.sub("", after)
 
 
 def _is_refusal_dropped(before: str, after: str) -> bool:
-    """Return whether the same check is made on one line, and what it finds wrong is no longer refused."""
-    asked = "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
-    end = asked.rfind(")")
-    if end < 0 or not _IF.search(asked) or not _CHECKS.search(asked):
+    """Return whether a one-line check stays, and its failure is no longer refused."""
+    shared_start = "".join(
+        character for character, _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))
+    )
+    end = shared_start.rfind(")")
+    if end < 0 or not _IF.search(shared_start) or not _CHECKS.search(shared_start):
         return False
     return _REFUSES.search(before[end:]) is not None and _ENDS.search(after[end:]) is None and len(after) > end + 2
 
 
 def _asks_less(before: str, after: str) -> bool:
-    """Return whether a condition asks for fewer rights than it did, and for none that it did not ask for."""
+    """Return whether a condition checks fewer rights than before, and no new ones."""
     old, new = ({word for word in _WORD.findall(text) if _RIGHT.search(word)} for text in (before, after))
     is_fewer = len(_RIGHT.findall(before)) > len(_RIGHT.findall(after))
     return is_fewer and new <= old and not _SCOPED.search(after)
 
 
 def _is_moved(hunk: Hunk, old: Line, new: Line) -> bool:
-    """Return whether every word about rights that a line loses stands in another line that the hunk adds."""
+    """Return whether every word about rights that a line loses is in another added line of the hunk."""
     words, kept = (set(_WORD.findall(line.text[:LINE_LENGTH])) for line in (old, new))
-    lost = {word for word in words - kept if any(found.search(word) for found in (_GUARD, _RIGHT, _STATE))}
+    lost = {word for word in words - kept if any(pattern.search(word) for pattern in (_GUARD, _RIGHT, _STATE))}
     others = (line.text[:LINE_LENGTH] for line in hunk.lines if line.mark == "+" and line is not new)
     return bool(lost) and lost <= {word for text in others if not is_comment(text) for word in _WORD.findall(text)}
 
@@ -363,20 +372,24 @@ def _count_guards(words: set[str]) -> int:
 
 
 def _row_below(hunk: Hunk, line: Line) -> str:
-    below = (one.text[:LINE_LENGTH] for one in hunk.lines[hunk.lines.index(line) + 1 :] if one.mark != "-")
+    below = (
+        line_below.text[:LINE_LENGTH]
+        for line_below in hunk.lines[hunk.lines.index(line) + 1 :]
+        if line_below.mark != "-"
+    )
     return next((text for text in below if text.strip()), "")
 
 
 def _is_check_loosened(before: str, after: str, following: str) -> bool:
-    """Return whether something else beside a check of rights is now enough to pass, or a part of the check is gone."""
+    """Return whether something besides a check of rights is now enough to pass, or a part of the check is removed."""
     old, new = set(_WORD.findall(before)), set(_WORD.findall(after))
-    ors, ands = (len(found.findall(after)) - len(found.findall(before)) for found in (_OR, _AND))
+    ors, ands = (len(operator.findall(after)) - len(operator.findall(before)) for operator in (_OR, _AND))
     is_refusal = _IF.search(after) is not None and _REFUSES.search(f"{after} {following}") is not None
     if new < old and (_STATE.search(" ".join(old - new)) or _CHECKS.search(before)):
         return ors < 0 if is_refusal else ands < 0
     if not (old <= new and _CHECKS.search(before) and _CHECKS.search(after)):
         return False
-    is_refusal = is_refusal and not _DENIED_GROUP.search(after)  # `not (a and b)` refuses where one of both is missing
+    is_refusal = is_refusal and not _DENIED_GROUP.search(after)  # `not (a and b)` refuses where either is missing
     if is_refusal:
         return ands > 0 and ors == 0
     return ors > 0 and not _OTHER_RIGHT.search(_OR.split(after)[-1])
@@ -398,12 +411,12 @@ def _is_list_widened(before: str, after: str) -> bool:
 
 
 def _parts(item: str) -> list[str]:
-    """Return the words of a list that stands in one text, as in `https:ssh`; an address and a path stay whole."""
+    """Return the words of a list in one text, such as `https:ssh`; addresses and paths stay whole."""
     return [item] if "/" in item or "::" in item else list(filter(None, item.split(":")))
 
 
 def _is_lower(old: str, new: str) -> bool:
-    """Return whether a number takes the place of one that is at least twice as large."""
+    """Return whether a number replaces one that is at least twice as large."""
     if not (_NUMBER.fullmatch(old) and _NUMBER.fullmatch(new)):
         return False
     return int(new.replace("_", "")) * 2 <= int(old.replace("_", ""))
@@ -422,7 +435,11 @@ def _is_protected(how: str, hunk: Hunk, line: Line, path: str) -> bool:
     """Return whether a condition is about rights, by its own words or by the name of the function around it."""
     if how != "opposite":
         return how in ("lowered", "weaker", "wider", "list-widened", "algorithm")
-    above = (one.text[:LINE_LENGTH] for one in reversed(hunk.lines[: hunk.lines.index(line)]) if one.mark != "-")
+    above = (
+        line_above.text[:LINE_LENGTH]
+        for line_above in reversed(hunk.lines[: hunk.lines.index(line)])
+        if line_above.mark != "-"
+    )
     head = next((text for text in above if _HEAD.search(text)), hunk.section)
     text = line.text[:LINE_LENGTH]
     is_asking = _ASKING.search(head) is not None or _RIGHTS_PATH.search(path) is not None

@@ -1,8 +1,8 @@
-"""Names and commands that a change writes in an unreadable form: in base64, as hexadecimal, as numbers or backwards.
+"""Find names and commands that a change writes unreadably: in base64, as hexadecimal, as numbers or backwards.
 
-`[101, 118, 97, 108]` and `"ZXZhbA=="` both say `eval`. Whatever later decodes them, in any language and by any means,
-what they say stands in the source. Only words are reported that hide nowhere by chance: functions that run something,
-modules that hold them, commands of a shell, and addresses.
+`[101, 118, 97, 108]` and `"ZXZhbA=="` both say `eval`. However they are decoded later, in any language, their text is
+in the source. Only words are reported that are never hidden by chance: functions that run something, their modules,
+shell commands, and addresses.
 """
 
 import base64
@@ -26,7 +26,7 @@ from scoring.types import Finding, Severity
 
 SCANNER = "hidden_text"
 LINE_LENGTH = 4_000
-TEXT_LENGTH = 2_000  # characters of one hidden text that are decoded
+TEXT_LENGTH = 2_000  # decoded characters of one hidden text
 TEXTS = 20  # of one line
 TOLD = 10  # findings in one file
 
@@ -40,7 +40,7 @@ _ESCAPED = re2.compile(
     r"&#x?[0-9a-fA-F]{2,3};)+)[\"'`]"
 )
 _ESCAPE = re.compile(r"%([2-7][0-9a-fA-F])|\\x([2-7][0-9a-fA-F])|\\u\{?00([2-7][0-9a-fA-F])\}?|\\([01][0-7]{2})")
-FEWEST_ESCAPES = 2  # letters of one text that are written as numbers
+FEWEST_ESCAPES = 2  # letters of one text written as numbers
 _PIECES = re2.compile(
     r"[\[(]((?:\s*[\"'][\w./:-]{1,8}[\"']\s*,){1,11}\s*[\"'][\w./:-]{1,8}[\"'])\s*,?\s*[\])]\s*\.?\s*(?:join|reduce|concat)"
 )
@@ -48,7 +48,7 @@ _LETTERS = re2.compile(r"(?:[\"'][\w./:-][\"']\s*,\s*){3,}[\"'][\w./:-][\"']")
 _LETTER = re.compile(r"[\"']([\w./:-])[\"']")
 _PIECE = re.compile(r"[\"']([\w./:-]{1,8})[\"']")
 _HEXADECIMAL = re.compile(r"(?:[0-9a-fA-F]{2}){4,}")
-# Functions and modules by which something runs, alone or at the end of a path of names.
+# Functions and modules that run something, alone or at the end of a path of names.
 _RUNS = re2.compile(
     r"(?i)(?:[\w\\]+[.\\/:])*(?:eval|exec|execSync|execFile|spawn|system|shell_exec|passthru|popen|proc_open|create_function|"
     r"call_user_func|child_process|subprocess|__import__|builtins|os\.execute|getRuntime|ProcessBuilder|Runtime|"
@@ -61,60 +61,60 @@ _COMMAND = re2.compile(
     r"\.ssh/id_|\.aws/credentials|java\.lang\.(?:Runtime|ProcessBuilder)|System\.Diagnostics\.Process"
 )
 _ADDRESS = re2.compile(r"(?i)(?:https?|wss?|ftp)://[\w.-]+\.[a-z0-9]{2,}(?:[:/?]\S*)?")
-_SHORT = frozenset({"Function", "Runtime"})  # words that are written so in daily life: hidden only where decoded
+_SHORT = frozenset({"Function", "Runtime"})  # everyday words: reported only where decoded
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
     """Yield a high finding for a hidden name or command, med for an address; less outside of code."""
-    found = [finding for file in submission.change.files for finding in _scan_file(file)]
-    yield from worst_first(found)
+    findings = [finding for file in submission.change.files for finding in _scan_file(file)]
+    yield from worst_first(findings)
 
 
 def _scan_file(file: FileChange) -> Iterator[Finding]:
     if is_lock_file(file.path) or role(file.path) in ("docs", "generated"):
         return
-    told = 0
+    count = 0
     for line in file.added():
         spend()
-        said = _hidden(cut(line.text, LINE_LENGTH)) if told < TOLD and not is_comment(line.text) else None
-        severity = _weight(said) if said else None
-        if said and severity and role(file.path) != "code":
+        hidden = _hidden(cut(line.text, LINE_LENGTH)) if count < TOLD and not is_comment(line.text) else None
+        severity = _weight(hidden) if hidden else None
+        if hidden and severity and role(file.path) != "code":
             severity = lowered(severity)
-        if said and severity:
-            told += 1
-            yield _finding(file, line, said, severity)
+        if hidden and severity:
+            count += 1
+            yield _finding(file, line, hidden, severity)
 
 
-def _weight(said: str) -> Severity:
-    return Severity.MED if _ADDRESS.fullmatch(said) else Severity.HIGH
+def _weight(hidden: str) -> Severity:
+    return Severity.MED if _ADDRESS.fullmatch(hidden) else Severity.HIGH
 
 
 def _hidden(text: str) -> str | None:
     """Return the first name, command or address that a line hides."""
-    for count, said in enumerate(_decoded(text)):
+    for count, decoded in enumerate(_decoded(text)):
         if count >= TEXTS:
             return None
-        plain = said.strip("\0 \t\r\n")
+        plain = decoded.strip("\0 \t\r\n")
         if _RUNS.fullmatch(plain) or _COMMAND.search(plain) or _ADDRESS.fullmatch(plain):
             return plain
     return None
 
 
 def _decoded(text: str) -> Iterator[str]:
-    """Yield what the texts and lists of a line say once they are decoded, where it can be read."""
-    for found in _NUMBERS.finditer(text):
-        yield from _of_numbers([int(one, 0) for one in _NUMBER.findall(found[1][:TEXT_LENGTH])])
-    for found in _PIECES.finditer(text):
-        yield "".join(_PIECE.findall(found[1]))
-    for found in _LETTERS.finditer(text):
-        yield "".join(_LETTER.findall(found[0]))
-    yield "".join(_ESCAPE.sub(_letter, found[1]) for found in _ESCAPED.finditer(text) if _ESCAPE.search(found[1]))
-    for found in _ESCAPED.finditer(text):
-        letters = [_letter(one) for one in _ESCAPE.finditer(found[1])]
+    """Yield the decoded texts and lists of a line, where readable."""
+    for match in _NUMBERS.finditer(text):
+        yield from _of_numbers([int(item, 0) for item in _NUMBER.findall(match[1][:TEXT_LENGTH])])
+    for match in _PIECES.finditer(text):
+        yield "".join(_PIECE.findall(match[1]))
+    for match in _LETTERS.finditer(text):
+        yield "".join(_LETTER.findall(match[0]))
+    yield "".join(_ESCAPE.sub(_letter, match[1]) for match in _ESCAPED.finditer(text) if _ESCAPE.search(match[1]))
+    for match in _ESCAPED.finditer(text):
+        letters = [_letter(item) for item in _ESCAPE.finditer(match[1])]
         if sum(letter.isalpha() for letter in letters) >= FEWEST_ESCAPES:
-            yield html.unescape(_ESCAPE.sub(_letter, found[1][:TEXT_LENGTH]))
-    for found in _QUOTED.finditer(text):
-        yield from _of_text(found[1][:TEXT_LENGTH])
+            yield html.unescape(_ESCAPE.sub(_letter, match[1][:TEXT_LENGTH]))
+    for match in _QUOTED.finditer(text):
+        yield from _of_text(match[1][:TEXT_LENGTH])
 
 
 def _of_numbers(numbers: list[int]) -> Iterator[str]:
@@ -134,7 +134,7 @@ def _of_text(text: str) -> Iterator[str]:
         yield from _readable(bytes.fromhex(text))
     if len(text) >= 6:
         padded = text.rstrip("=").translate(str.maketrans("-_", "+/"))
-        with suppress(binascii.Error):  # most texts of four letters are no base64
+        with suppress(binascii.Error):  # most texts of four letters are not base64
             yield from _readable(base64.b64decode(padded + "=" * (-len(padded) % 4), validate=True))
     turned = codecs.encode(text, "rot13")
     if _COMMAND.search(turned) or (_RUNS.fullmatch(turned) and turned not in _SHORT):
@@ -142,13 +142,13 @@ def _of_text(text: str) -> Iterator[str]:
 
 
 def _readable(data: bytes) -> Iterator[str]:
-    """Yield bytes as text where every one of them is a character that a person types."""
+    """Yield bytes as text where each is a character that a person types."""
     if len(data) >= 4 and all(32 <= byte < 127 or byte in (9, 10, 13) for byte in data):
         yield data.decode("ascii")
 
 
-def _finding(file: FileChange, line: Line, said: str, severity: Severity) -> Finding:
-    message = f"This line says {shown(said)} in a form that nobody can read or search for."
+def _finding(file: FileChange, line: Line, hidden: str, severity: Severity) -> Finding:
+    message = f"This line says {shown(hidden)} in a form that nobody can read or search for."
     return Finding(
         SCANNER, "hidden-text", "security", severity, message, file=file.path, line=line.new, quote=quoted(line.text)
     )

@@ -1,7 +1,7 @@
-"""Characters that show a reader something else than what a machine reads: hidden, reordering, imitating.
+"""Find characters that show a reader something other than what a machine reads: hidden, reordering, imitating.
 
-Needs of writing systems are let through: joiners between the letters and emoji that use them, marks of direction beside
-right-to-left text, one selector behind a sign, a byte order mark at the start of a file.
+Legitimate uses in writing systems are allowed: joiners between letters and emoji that use them, direction marks beside
+right-to-left text, one selector after a sign, a byte order mark at the start of a file.
 """
 
 import re
@@ -16,9 +16,9 @@ from scoring.scanners.submission import Submission
 from scoring.types import QUOTE_LENGTH, Finding, Severity
 
 SCANNER = "invisible"
-RUN = 4  # characters without width in a row: enough to carry hidden text
+RUN = 4  # zero-width characters in a row: enough to carry hidden text
 
-_SOFT_HYPHEN = "\u00ad"  # honest in prose, and no name can differ by it in any language that compiles
+_SOFT_HYPHEN = "\u00ad"  # legitimate in prose, and no name can differ by it in any language that compiles
 _BIDI = re.compile(f"[{_normalise.BIDI}]")
 _MARK = re.compile(f"[{_normalise.MARKS}]")
 _ZERO_WIDTH = re.compile(f"[{_normalise.ZERO_WIDTH}]")
@@ -57,7 +57,7 @@ _MEANING = {
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
-    """Yield a finding for each line and kind of character, of the change, then of the text beside it."""
+    """Yield a finding for each line and kind of character, in the change, then in the texts beside it."""
     for file in submission.change.files:
         yield from _in_name(file)
         for line in file.added():
@@ -69,13 +69,13 @@ def scan(submission: Submission) -> Iterator[Finding]:
 
 
 def _in_name(file: FileChange) -> Iterator[Finding]:
-    found = _UNSEEN.search(file.path)
-    if found:
-        what = f"The name of this file holds {_normalise.name(found[0])}, which a reader does not see."
-        yield _finding("file-name", Severity.HIGH, what, file.path, file)
+    unseen = _UNSEEN.search(file.path)
+    if unseen:
+        message = f"The name of this file holds {_normalise.name(unseen[0])}, which a reader does not see."
+        yield _finding("file-name", Severity.HIGH, message, file.path, file)
     elif _imitation(file.path) is not None:
-        what = "The name of this file mixes Latin letters with letters of another script that look like them."
-        yield _finding("file-name", Severity.MED, what, file.path, file)
+        message = "The name of this file mixes Latin letters with letters of another script that look like them."
+        yield _finding("file-name", Severity.MED, message, file.path, file)
 
 
 def _in_line(file: FileChange, line: Line) -> Iterator[Finding]:
@@ -92,8 +92,8 @@ def _imitations(file: FileChange, line: Line, text: str) -> Iterator[Finding]:
     if character is None:
         return
     outside = _imitation(_STRINGS.sub(" ", text)) is not None
-    what = f"A word mixes Latin letters with {_normalise.name(character)}, which looks like one of them."
-    yield _finding("mixed-script", Severity.MED if outside else Severity.LOW, what, line.text, file, line)
+    message = f"A word mixes Latin letters with {_normalise.name(character)}, which looks like one of them."
+    yield _finding("mixed-script", Severity.MED if outside else Severity.LOW, message, line.text, file, line)
 
 
 def _in_talk(text: str) -> Iterator[Finding]:
@@ -106,7 +106,7 @@ def _in_talk(text: str) -> Iterator[Finding]:
 
 
 def _hidden(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each kind of hidden character in the text once, with the first of its characters."""
+    """Yield each kind of hidden character in the text once, with its first character."""
     first = {
         "bidi": _BIDI.search(text),
         "tag-characters": _TAG.search(_FLAG.sub("", text)),
@@ -117,16 +117,16 @@ def _hidden(text: str) -> Iterator[tuple[str, str]]:
         "line-break": _BREAK.search(text),
     }
     if first["hidden-run"] is None:
-        zero_width = next((found for found in _ZERO_WIDTH.finditer(text) if not _is_joiner(text, found.start())), None)
+        zero_width = next((match for match in _ZERO_WIDTH.finditer(text) if not _is_joiner(text, match.start())), None)
         first["zero-width"] = zero_width
     for rule in _CHECKS:
-        found = first.get(rule)
-        if found is not None:
-            yield rule, found[0][0]
+        match = first.get(rule)
+        if match is not None:
+            yield rule, match[0][0]
 
 
 def _is_joiner(text: str, index: int) -> bool:
-    """Return whether a joiner stands between emoji, or beside a letter whose script spells with joiners."""
+    """Return whether a joiner is between emoji, or beside a letter whose script uses joiners."""
     if not _JOINER.match(text[index]):
         return False
     before, after = text[max(index - 1, 0) : index], text[index + 1 : index + 2]
@@ -140,7 +140,10 @@ def _is_emoji(character: str) -> bool:
 
 
 def _severity(rule: str, text: str, path: str) -> Severity:
-    """Weigh a hidden character: translations and right-to-left prose use marks, nobody needs a tag or a hidden run."""
+    """Weigh a hidden character.
+
+    Translations and right-to-left prose use marks, but nobody needs tags or hidden runs.
+    """
     if rule in ("tag-characters", "hidden-run", "selector-run"):
         return Severity.HIGH
     honest = is_translation(path) or bool(_RIGHT_TO_LEFT.search(text))
@@ -157,9 +160,9 @@ def _imitation(text: str) -> str | None:
     for word in _WORD.findall(text):
         if word.isascii() or not any(character.isascii() for character in word):
             continue
-        found = next((character for character in word if _normalise.is_foreign_letter(character)), None)
-        if found is not None:
-            return found
+        foreign = next((character for character in word if _normalise.is_foreign_letter(character)), None)
+        if foreign is not None:
+            return foreign
     return None
 
 
@@ -169,14 +172,14 @@ _UNSEEN = re.compile(
 
 
 def _finding(
-    rule: str, severity: Severity, what: str, quote: str, file: FileChange | None = None, line: Line | None = None
+    rule: str, severity: Severity, message: str, quote: str, file: FileChange | None = None, line: Line | None = None
 ) -> Finding:
     return Finding(
         scanner=SCANNER,
         rule=rule,
         type="security",
         severity=severity,
-        explanation=what,
+        explanation=message,
         file=file.path if file else None,
         line=line.new if line else None,
         quote=_normalise.shown(quote)[:QUOTE_LENGTH],

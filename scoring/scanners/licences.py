@@ -1,4 +1,4 @@
-"""Licences that a change adds, removes or contradicts, recognised by short phrases that tell one from the others."""
+"""Find licences that a change adds, removes or contradicts, recognised by short characteristic phrases."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from scoring.scanners.submission import Submission
 from scoring.types import Finding, Severity
 
 _COMMENT = re.compile(r"^[\s#*/;%<!\-.\"']+|[\s*/\->\"']+$")
-# The first that fits a text names it: the longer names contain the shorter.
+# The first match names the licence: longer names contain the shorter ones.
 _PHRASES: tuple[tuple[str, str], ...] = (
     (r"gnu affero general public license|\bagpl ?v?3\b", "AGPL-3.0-or-later"),
     (r"gnu (?:lesser|library) general public license|\blgpl ?v?[23]\b", "LGPL-2.1-or-later"),
@@ -40,20 +40,20 @@ COPYRIGHT = re.compile(r"\bcopyright\b.{0,20}(?:\(c\)|©|\d{4})|\(c\) ?\d{4}|©"
 def named_licences(lines: Sequence[Line]) -> Iterator[tuple[Line, str]]:
     """Yield the licences that lines name, each with the line where its name begins; a name may span two lines."""
     texts = [_COMMENT.sub("", line.text[:1_000]).lower() for line in lines]
-    for place, line in enumerate(lines):
-        joined = " ".join(texts[place : place + 2])
+    for index, line in enumerate(lines):
+        joined = " ".join(texts[index : index + 2])
         if not any(hint in joined for hint in _HINTS):
             continue
-        begins = len(texts[place])
+        begins = len(texts[index])
         for pattern, key in _COMPILED:
-            found = pattern.search(joined)
-            if found and found.start() < max(begins, 1):
+            match = pattern.search(joined)
+            if match and match.start() < max(begins, 1):
                 yield line, key
                 break
 
 
 def holder_of(line: Line) -> str | None:
-    """Return the holder that a copyright line names, without years and signs; None for any other line."""
+    """Return the holder in a copyright line, without years and signs; None for any other line."""
     text = line.text[:1_000]
     if COPYRIGHT.search(text) is None:
         return None
@@ -68,7 +68,7 @@ _FIELD = re.compile(
 )
 _FILE = re.compile(r"(?:licen[cs]e|copying|unlicense)(?:[-_.].*)?", re.IGNORECASE)
 _PROSE = (".md", ".rst", ".txt", ".adoc", ".html", ".csv", ".json", ".lock", ".po")  # they may name any licence
-_PAGES = (".html", ".po")  # whose copyright lines are shown, or are nobody's
+_PAGES = (".html", ".po")  # their copyright lines are displayed text, or belong to nobody
 _YEARS = re.compile(r"\d{4}|[-\u2013,\s]")
 
 
@@ -83,14 +83,14 @@ class _Named:
 def scan(submission: Submission) -> Iterator[Finding]:
     """Yield every finding on licences, file by file."""
     own = parse_licence(submission.knowledge.licence) if submission.knowledge.licence else None
-    kept = {holder for file in submission.change.files for line in file.added() if (holder := holder_of(line))}
+    kept_holders = {holder for file in submission.change.files for line in file.added() if (holder := holder_of(line))}
     declares = any(_declared(file.added()) for file in submission.change.files if format_of(file.path))
     for file in submission.change.files:
         yield from _licence_file(file)
         yield from _identifiers(file, own)
         yield from _fields(file, own, declares)
         yield from _headers(file, own)
-        yield from _holders(file, kept)
+        yield from _holders(file, kept_holders)
 
 
 def _finding(file: FileChange, rule: str, severity: Severity, line: Line | None, explanation: str) -> Finding:
@@ -108,7 +108,7 @@ def _finding(file: FileChange, rule: str, severity: Severity, line: Line | None,
 
 
 def is_licence_file(path: str) -> bool:
-    """Return whether a file is the licence itself, by its name; a program of that name is not."""
+    """Return whether a file is the licence itself, by its name; a program with that name is not."""
     place = PurePosixPath(path)
     if is_language(path):
         return False
@@ -133,13 +133,13 @@ def _licence_file(file: FileChange) -> Iterator[Finding]:
 
 
 def _identifiers(file: FileChange, own: Licence | None) -> Iterator[Finding]:
-    """Judge SPDX-License-Identifier lines: unknown, at odds with the repository's licence, changed or removed."""
+    """Judge SPDX-License-Identifier lines: unknown, in conflict with the repository's licence, changed or removed."""
     added, removed = _spdx(file.added()), _spdx(file.removed())
-    for one in added:
-        yield from _unknown(file, one)
-        yield from _conflict(file, one, own)
-    before, after = ({one.licence.text for one in side} for side in (removed, added))
-    if removed and file.kind != "deleted" and not before & after:
+    for named in added:
+        yield from _unknown(file, named)
+        yield from _conflict(file, named, own)
+    removed_texts, after = ({named.licence.text for named in side} for side in (removed, added))
+    if removed and file.kind != "deleted" and not removed_texts & after:
         changes = "changes" if after else "is taken away"
         line = added[0].line if added else removed[0].line
         yield _finding(
@@ -148,26 +148,26 @@ def _identifiers(file: FileChange, own: Licence | None) -> Iterator[Finding]:
 
 
 def _spdx(lines: Iterator[Line]) -> list[_Named]:
-    found = ((line, _SPDX.search(line.text)) for line in lines if "SPDX" in line.text.upper())
-    return [_Named(line, parse_licence(_trimmed(match[1]))) for line, match in found if match]
+    matches = ((line, _SPDX.search(line.text)) for line in lines if "SPDX" in line.text.upper())
+    return [_Named(line, parse_licence(_trimmed(match[1]))) for line, match in matches if match]
 
 
 def _trimmed(text: str) -> str:
-    """Cut off what closes a comment or a text."""
+    """Cut off characters that close a comment or a text."""
     return text.strip().rstrip("-/\"'`;,").strip()
 
 
 def _unknown(file: FileChange, named: _Named) -> Iterator[Finding]:
     if not named.licence.readable or named.licence.unknown:
-        what = ", ".join(map(shown, named.licence.unknown)) or shown(named.licence.text)
-        words = f"{what} is not an SPDX licence identifier: see which licence is meant."
+        licence_words = ", ".join(map(shown, named.licence.unknown)) or shown(named.licence.text)
+        words = f"{licence_words} is not an SPDX licence identifier: see which licence is meant."
         yield _finding(file, "unknown_identifier", LOW, named.line, words)
 
 
 def _conflict(
     file: FileChange, named: _Named, own: Licence | None, most: Severity = HIGH, what: str = "Code"
 ) -> Iterator[Finding]:
-    """Yield licences that ask for more than the repository's own licence gives."""
+    """Yield licences that demand more than the repository's own licence grants."""
     demand = named.licence.demand
     if demand is None or (demand == Demand.PERMISSIVE and own is None):
         return
@@ -189,32 +189,32 @@ def _weight(severity: Severity) -> int:
 def _fields(file: FileChange, own: Licence | None, declares: bool) -> Iterator[Finding]:
     """Judge the licence that a manifest declares for the project, or a lock file for a dependency.
 
-    `declares`: some manifest of the change declares one, so a removed declaration has moved.
+    `declares`: a manifest of the change declares one, so a removed declaration has moved.
     """
     kind = format_of(file.path)
     if kind is None:
         return
     added, removed = _declared(file.added()), _declared(file.removed())
     if kind.is_lock:
-        for one in added:
-            yield from _conflict(file, one, own, MED, "A dependency")
+        for named in added:
+            yield from _conflict(file, named, own, MED, "A dependency")
         return
-    before = {one.licence.text for one in removed}
-    for one in added:
-        yield from _unknown(file, one)
-        if removed and one.licence.text not in before:
+    removed_texts = {named.licence.text for named in removed}
+    for named in added:
+        yield from _unknown(file, named)
+        if removed and named.licence.text not in removed_texts:
             words = "The licence that the manifest declares changes: see by whom, and what the others agreed to."
-            yield _finding(file, "declared_licence", MED, one.line, words)
+            yield _finding(file, "declared_licence", MED, named.line, words)
         elif not removed:
-            yield from _conflict(file, one, own)
+            yield from _conflict(file, named, own)
     if removed and not declares and file.kind != "deleted":
         words = "The manifest declares no licence any more: see what the code is under now."
         yield _finding(file, "declared_licence", MED, removed[0].line, words)
 
 
 def _declared(lines: Iterator[Line]) -> list[_Named]:
-    found = ((line, _FIELD.search(line.text[:2_000])) for line in lines if "icen" in line.text)
-    return [_Named(line, parse_licence(match[1])) for line, match in found if match]
+    matches = ((line, _FIELD.search(line.text[:2_000])) for line in lines if "icen" in line.text)
+    return [_Named(line, parse_licence(match[1])) for line, match in matches if match]
 
 
 def _headers(file: FileChange, own: Licence | None) -> Iterator[Finding]:
@@ -231,7 +231,7 @@ def _headers(file: FileChange, own: Licence | None) -> Iterator[Finding]:
 
 
 def _holders(file: FileChange, kept: set[str]) -> Iterator[Finding]:
-    """Find copyright lines that are removed and added again nowhere in the change."""
+    """Find copyright lines that are removed and not added again anywhere in the change."""
     if file.kind == "deleted" or PurePosixPath(file.path).suffix.lower() in _PAGES:
         return
     for line in file.removed():

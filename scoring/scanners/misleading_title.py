@@ -1,4 +1,7 @@
-"""Titles that claim less than the change does: documentation, formatting, tests or a version, while code changes."""
+"""Find titles that claim less than the change does.
+
+They claim documentation, formatting, tests or a version, while code changes.
+"""
 
 from collections.abc import Iterator
 from functools import cache
@@ -12,10 +15,10 @@ from scoring.scanners.submission import Submission
 from scoring.types import Finding, Severity
 
 SCANNER = "intent"
-STATEMENTS = 3  # that must change before a claim counts as wrong
-SHARE = 0.3  # of the changed lines of code files, which may otherwise be examples in a docstring
+STATEMENTS = 3  # changed statements from which a claim counts as wrong
+SHARE = 0.3  # least share of statements among changed lines of code files; fewer may be examples in a docstring
 
-# Matches a whole title: one that goes on ("… and refactor", "fix docs build") claims nothing clear.
+# Matches a whole title: a longer one ("… and refactor", "fix docs build") makes no clear claim.
 _SCOPE = r"(\([\w./ -]*\))?:\s"
 _DID = r"(add|fix|correct|update|improve)(e?[sd])?\s+((an?|some|more|minor|missing|the|unit|flaky|failing)\s+)*"
 CLAIMS = {
@@ -70,7 +73,7 @@ def _rewritten(file: FileChange) -> int:
     """Count the statements on one side only, ignoring white space, quotes, commas and brackets."""
     gone = {_bare(line.text) for line in changed_code(file) if line.mark == "-"}
     come = {_bare(line.text) for line in changed_code(file) if line.mark == "+"}
-    # A line that was broken into several is found as part of the whole.
+    # A line that was broken into several is found in the joined text.
     before, after = (
         "".join(_bare(line.text) for line in file.removed()),
         "".join(_bare(line.text) for line in file.added()),

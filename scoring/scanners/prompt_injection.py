@@ -1,11 +1,11 @@
-"""Text that speaks to the reviewer: orders, flattery, threats, invented verdicts and invented ends of the data.
+"""Find text that addresses the reviewer: orders, flattery, threats, invented verdicts and invented ends of the data.
 
-In code nobody has a reason to speak to a reviewer; in a description people do, to other people. So one phrase alone
-proves little: a finding is several near each other, and weighs by where they stand. What reads as a report about such
-attacks (the phrases beside words like "attack" or "detects") is kept at `med`.
+In code nobody has a reason to address a reviewer; in a description people do, to other people. So one phrase alone
+proves little: a finding needs several near each other, and its weight depends on their place. A text that reads like a
+report about such attacks (the phrases beside words like "attack" or "detects") is limited to `med`.
 
-The list is reviewer_phrases.toml. Beside it stands a classifier of prose (_prose.py), for phrasings and languages that
-it does not know.
+The list is reviewer_phrases.toml. A classifier of prose (_prose.py) complements it for phrasings and languages that the
+list does not know.
 """
 
 import re
@@ -28,11 +28,11 @@ from scoring.scanners.submission import Submission
 from scoring.types import QUOTE_LENGTH, Finding, Severity
 
 SCANNER = "addressed"
-NEAR = 260  # bytes between two phrases that belong together: about 40 English words, 80 Chinese characters
-SENTENCE = 120  # the same for common words, which two sentences often hold by chance
-HITS = 5_000  # of one concept in one change: a text of nothing but such phrases needs no more to be found
+NEAR = 260  # bytes between two related phrases: about 40 English words, 80 Chinese characters
+SENTENCE = 120  # for common words, which two sentences often share by chance
+HITS = 5_000  # of one concept in one change, which is enough to report a text made only of such phrases
 
-# Folded text holds letters and digits of Latin in lower case; every other letter lies beyond ASCII.
+# Folded text has Latin letters and digits in lower case; all other letters are beyond ASCII.
 _GAP = r"(?:[^a-z0-9\x{80}-\x{10ffff}\n]+)"
 _WORDS = rf"{_GAP}(?:[a-z0-9'\x{{80}}-\x{{10ffff}}]+{_GAP}){{0,4}}"
 _REST = r"[a-z\x{80}-\x{10ffff}]*"
@@ -46,7 +46,7 @@ _SIGN: dict[Carrier, Severity | None] = dict.fromkeys(("code", "docs", "name", "
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Kinds of phrase that make an attempt together: the first, and each of the others near it."""
+    """Kinds of phrase that together make an attempt: the first, and each of the others near it."""
 
     rule: str
     phrases: tuple[str, ...]
@@ -111,16 +111,16 @@ _ATTEMPTS = (
     Attempt("machine-hailed", ("hail",), _HAILED, "is addressed to an automated reviewer"),
     Attempt("control-token", ("token",), _SIGN, "holds a control token of a language model"),
 )
-# Findings of the classifier alone. It does not understand what it reads, so prose for people weighs less.
+# Findings of the classifier alone. It does not understand the text, so prose for people weighs less.
 _ALIKE = Attempt("reads-like-an-order", (), _HIGH, "reads like words to an automated reviewer")
-# Scores of such a finding, and of a possible one. People write much to each other in documentation
-# and translations, and English is what the model knows best: of 3,000 real diffs 15 are flagged, 30 if it counted from
-# LIKELY on. A statement without words is not scored: its names read like an order by chance only.
+# Scores of such a finding, and of a possible one. People write much to each other in documentation and translations,
+# and the model knows English best: of 3,000 real diffs 15 are flagged; 30 would be if every score from LIKELY on
+# counted. A statement without words is not scored: its names read like an order only by chance.
 SURE, LIKELY, LIKELY_IN_PROSE = 2.0, -0.15, 1.0
 _STATEMENT = re.compile(r"""[={};]|\w\(|\w\[["']|\s--\w|^\s*(?:async|class|def|elif|except|with)\b.*:\s*$""")
-# Where one of these words stands among every RUN of a text it is English, and whoever speaks to a reviewer in English
-# names what is read, done or concluded; imperatives of docstrings and comments do not. Words that other languages have
-# too (an, in, is) are not among them. Of 2,000 real diffs that leaves 19 of 26 flagged.
+# A text with one of these words in every RUN is English, and anybody addressing a reviewer in English names what is
+# read, done or concluded; imperatives of docstrings and comments do not. Words shared with other languages (an, in, is)
+# are not included. Of 2,000 real diffs this leaves 19 of 26 flagged.
 _ENGLISH = frozenset(
     b"the of and to this that for if it you your not are with have has was or by from at be which when will can".split()
 )
@@ -135,30 +135,30 @@ _REVIEWED = re2.compile(
     rb"look(?:ed)? (?:at|over)|everything|through\b|blessed|goodwill|penali|move along|carry on|from here on|"
     rb"no further|you (?:play|are))"
 )
-# A percent sign behind a quoted text or a bracket is an operator, one before a letter a place in a text.
+# A percent sign after a quoted text or a bracket is an operator, before a letter a placeholder.
 _COMMENT = re.compile(r"(?:^|\s)(?:#|//|/\*|\*|;|<!--|<\w|\"\"\"|''')|(?<![\"'`)\]])\s%+\s|^\s*(?:%|--)")
 _QUOTED = re.compile(r"[\"'`]([^\"'`]*+)[\"'`]")
-_HOLE = re.compile(r"[$#]?\{[^{}]*\}")  # of a text; what stands in it is no prose
+_HOLE = re.compile(r"[$#]?\{[^{}]*\}")  # of a text; its content is not prose
 _WORD = re.compile(r"[^\W\d_]{2,}")
 SENTENCE_WORDS = 4  # of a text in quotes that may be a sentence
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
-    """Yield the strongest attempt of each line, in the order of the change and then of the talk beside it."""
+    """Yield the strongest attempt of each line, in the order of the change and then of the texts beside it."""
     text = folded(submission)
-    found = _Phrases(text)
+    phrases = _Phrases(text)
     strongest: dict[int, tuple[Severity, Attempt]] = {}
     for attempt in _ATTEMPTS:
-        for span in found.attempts(attempt):
+        for span in phrases.attempts(attempt):
             line = text.index(span[0])
             severity = attempt.weighs[text.sources[line].carrier]
-            if severity is Severity.HIGH and attempt.mentionable and found.is_mention(span):
+            if severity is Severity.HIGH and attempt.mentionable and phrases.is_mention(span):
                 severity = Severity.MED
             if severity is not None and (line not in strongest or _weight(severity) > _weight(strongest[line][0])):
                 strongest[line] = severity, attempt
     for line, severity in _alike(text):
         if line not in strongest or _weight(severity) > _weight(strongest[line][0]):
-            strongest[line] = Severity.MED if _is_reported(found, text, line) else severity, _ALIKE
+            strongest[line] = Severity.MED if _is_reported(phrases, text, line) else severity, _ALIKE
     for line in sorted(strongest):
         yield _finding(text.sources[line], *strongest[line])
 
@@ -167,7 +167,7 @@ def _alike(text: Folded) -> Iterator[tuple[int, Severity]]:
     """Yield the sources that the classifier takes for words to a reviewer."""
     for line, score in suspects(text, shipped_model()):
         source = text.sources[line]
-        if source.carrier == "name" or _is_statement(source):  # a name that reads like an order does so by chance
+        if source.carrier == "name" or _is_statement(source):  # a name reads like an order only by chance
             continue
         in_prose = source.carrier == "docs" or (source.file is not None and is_translation(source.file.path))
         if score >= _least_score(text, line, in_prose=in_prose):
@@ -175,28 +175,30 @@ def _alike(text: Folded) -> Iterator[tuple[int, Severity]]:
 
 
 def _least_score(text: Folded, line: int, *, in_prose: bool) -> float:
-    """Return the score from which the lines that are read together count; none does for English that names no review.
+    """Return the least score that counts for the lines read together.
 
-    Statements are left out. The model knows English best, so that an order in it scores high.
+    Infinite for English without a word about reviews.
+
+    Statements are omitted. The model knows English best, so an order in it scores high.
     """
     ends = [*text.starts, len(text.text)]
-    read: list[bytes] = []
+    words: list[bytes] = []
     is_reviewed = False
-    for place in range(line, min(line + WINDOW, len(text.sources))):
-        part, end, _ = text.text[ends[place] : ends[place + 1]].partition(b"\n")
+    for index in range(line, min(line + WINDOW, len(text.sources))):
+        part, end, _ = text.text[ends[index] : ends[index + 1]].partition(b"\n")
         is_reviewed = is_reviewed or not part.isascii() or _REVIEWED.search(part) is not None
-        read += [] if _is_statement(text.sources[place]) else _PLAIN_WORD.findall(part)
+        words += [] if _is_statement(text.sources[index]) else _PLAIN_WORD.findall(part)
         if end:
             break
-    told = [place for place, word in enumerate(read) if word in _ENGLISH]
-    runs = pairwise([-1, *told, len(read)])
-    if not is_reviewed and len(told) > 1 and all(last - first <= RUN for first, last in runs):
+    english_positions = [index for index, word in enumerate(words) if word in _ENGLISH]
+    runs = pairwise([-1, *english_positions, len(words)])
+    if not is_reviewed and len(english_positions) > 1 and all(last - first <= RUN for first, last in runs):
         return inf
-    return LIKELY_IN_PROSE if in_prose or told else LIKELY
+    return LIKELY_IN_PROSE if in_prose or english_positions else LIKELY
 
 
 def _is_statement(source: Source) -> bool:
-    """Return whether a line does something, as code does, and has neither a comment nor a text of some words."""
+    """Return whether a line is code, without a comment and without a text of several words."""
     text = _HOLE.sub("", source.text[:2_000])
     if (
         source.carrier not in ("code", "docs")
@@ -207,9 +209,9 @@ def _is_statement(source: Source) -> bool:
     return all(len(_WORD.findall(quoted)) < SENTENCE_WORDS for quoted in _QUOTED.findall(text))
 
 
-def _is_reported(found: "_Phrases", text: Folded, line: int) -> bool:
+def _is_reported(phrases: "_Phrases", text: Folded, line: int) -> bool:
     start = text.starts[line]
-    return found.is_mention((start, start + len(text.sources[line].text)))
+    return phrases.is_mention((start, start + len(text.sources[line].text)))
 
 
 def _weight(severity: Severity) -> int:
@@ -217,7 +219,7 @@ def _weight(severity: Severity) -> int:
 
 
 class _Phrases:
-    """The places of each kind of phrase in a folded text, looked up when an attempt first asks for them."""
+    """The positions of each kind of phrase in a folded text, searched on first use."""
 
     def __init__(self, text: Folded) -> None:
         self._text = text.text
@@ -225,7 +227,7 @@ class _Phrases:
         self._spans: dict[str, list[Span]] = {}
 
     def spans(self, name: str) -> list[Span]:
-        """Return every place of one kind, in order."""
+        """Return all positions of one kind, in order."""
         if name not in self._spans:
             self._spans[name] = list(self._find(name))
         return self._spans[name]
@@ -238,14 +240,14 @@ class _Phrases:
                 yield match.span()
 
     def attempts(self, attempt: Attempt) -> Iterator[Span]:
-        """Yield the spans from the earliest phrase to the latest, where all stand near the first."""
+        """Yield the spans from the earliest phrase to the latest, where all are near the first."""
         for first in self.spans(attempt.phrases[0]):
             spans = [first, *(self._near(first, name, attempt.near) for name in attempt.phrases[1:])]
             if all(spans):
                 yield min(span[0] for span in spans if span), max(span[1] for span in spans if span)
 
     def is_mention(self, span: Span) -> bool:
-        """Return whether words of a report about such attacks stand beside the span."""
+        """Return whether words of a report about such attacks are near the span."""
         return self._near(span, "mention", SENTENCE) is not None
 
     def _near(self, span: Span, name: str, distance: int) -> Span | None:
@@ -258,12 +260,12 @@ class _Phrases:
             index += 1
         return None
 
-    def _joined(self, one: Span, other: Span) -> bool:
-        return self._text.find(b"\n", min(one[0], other[0]), max(one[1], other[1])) < 0
+    def _joined(self, first: Span, second: Span) -> bool:
+        return self._text.find(b"\n", min(first[0], second[0]), max(first[1], second[1])) < 0
 
 
 def _is_negated(text: bytes, start: int) -> bool:
-    """Return whether a "never" or "not" stands before an order, which then forbids what it names."""
+    """Return whether a "never" or "not" precedes an order, which then forbids it."""
     before = text[max(start - 12, 0) : start].decode("utf-8", "ignore").rstrip(" \"'`*_:")
     return before.endswith(
         (" never", " not", "n't", "cannot", " nicht", " nie", " jamais", " nunca", "никогда не", "不要", "不得")
@@ -271,14 +273,14 @@ def _is_negated(text: bytes, start: int) -> bool:
 
 
 def _finding(source: Source, severity: Severity, attempt: Attempt) -> Finding:
-    what = {"name": "The name of this file", "talk": "The text beside the change"}.get(source.carrier, "This text")
-    kept = " It may be a report about such attempts." if severity is Severity.MED else ""
+    subject = {"name": "The name of this file", "talk": "The text beside the change"}.get(source.carrier, "This text")
+    caveat = " It may be a report about such attempts." if severity is Severity.MED else ""
     return Finding(
         scanner=SCANNER,
         rule=attempt.rule,
         type="security",
         severity=severity,
-        explanation=f"{what} {attempt.what}.{kept}",
+        explanation=f"{subject} {attempt.what}.{caveat}",
         file=source.file.path if source.file else None,
         line=source.line.new if source.line else None,
         quote=shown(source.text)[:QUOTE_LENGTH],
@@ -310,7 +312,7 @@ def _phrases(text: str) -> list[str]:
 
 
 def _words(text: str) -> str:
-    """Return the notation of the file as a regular expression."""
+    """Return the file's notation as a regular expression."""
     for name, words in _table()["words"].items():
         text = text.replace(f"{{{name}}}", words.replace("\n", ""))
     text = re.sub(r"(?<=[^\W\d_])\*", lambda _: _REST, text)

@@ -1,6 +1,6 @@
-"""Everything that the scanners find in one submission, strongest first. Pure.
+"""All findings of the scanners in one submission, strongest first. Pure.
 
-Findings that tell who the author is are kept for maintainers and withheld from every reviewer.
+Findings that reveal the author's identity are kept for maintainers and withheld from every reviewer.
 """
 
 import logging
@@ -13,15 +13,15 @@ from scoring.scanners import FINDINGS_LIMIT, Scan, scanners
 from scoring.scanners.submission import Submission
 from scoring.types import Finding, Severity
 
-# Raise it with every change of what reading a patch or a scanner makes of the same change: all open pull requests are
-# then read anew. A test holds a table of changes and findings against it.
+# Raise it with every change to the results of reading a patch or of a scanner: then all open pull requests are read
+# again. A test compares it with a table of changes and findings.
 REVIEW_VERSION = "5"
-# CPU seconds after which no piece of work is begun any more: 20,000 lines take 1 s, 5 MB of ordinary code 5 s. What is
-# begun ends within some milliseconds, but for reading all added lines for secrets at once: 2 s for 4 MB.
-# Pieces that no loop can divide take longer and are bounded by the size of what a parser is given: 1 MB for a tree
-# (ordinary code 1 s, a list of 500,000 names 6 s), .2 MB for Python's own parser (.8 s).
+# CPU seconds after which no new piece of work begins: 20,000 lines take 1 s, 5 MB of ordinary code 5 s. A running piece
+# ends within some milliseconds, except the search of all added lines for secrets: 2 s for 4 MB. Indivisible pieces take
+# longer and are bounded by the size of a parser's input: 1 MB for a tree (ordinary code 1 s, a list of 500,000 names 6
+# s), .2 MB for Python's own parser (.8 s).
 SECONDS = 10.0
-# What a fault in a scanner raises that some content meets: the other scanners still say what they find.
+# Exceptions of a faulty scanner on some content: the other scanners still report their findings.
 FAULTS = (
     ArithmeticError,
     AssertionError,
@@ -38,41 +38,41 @@ ORDER = (Severity.HIGH, Severity.MED, Severity.LOW)
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """The findings, and the ids of the scanners that did not come to their end: cut off, too late, or faulty."""
+    """The findings, and the ids of the unfinished scanners: cut off, too late, or faulty."""
 
     findings: tuple[Finding, ...]
     unfinished: tuple[str, ...] = ()
 
 
 def examine(submission: Submission, clock: Callable[[], float] = thread_time) -> Examination:
-    """Return what reading the change and every scanner found; equal findings once, by severity, file and line.
+    """Return the findings of reading the change and of every scanner, without duplicates, by severity, file and line.
 
-    A scanner that was cut off, or failed, is itself a finding. `clock` gives seconds that only grow, by default of this
-    thread's CPU: a busy machine cuts nobody off.
+    A scanner that was cut off, or failed, is itself a finding. `clock` gives increasing seconds, by default of this
+    thread's CPU, so that a busy machine cuts nothing off.
     """
-    found: dict[Finding, None] = dict.fromkeys(submission.change.problems)
+    findings: dict[Finding, None] = dict.fromkeys(submission.change.problems)
     unfinished, ends = [], clock() + SECONDS
     with budget(lambda: clock() > ends):
         for name, scan in scanners().items():
-            told: list[Finding] = []
-            if problem := _tell(name, scan, submission, told):
+            of_scanner: list[Finding] = []
+            if problem := _run_scanner(name, scan, submission, of_scanner):
                 unfinished.append(name)
-                told.append(problem)
-            found |= dict.fromkeys(told)
-    return Examination(tuple(in_order(_masked(found))), tuple(unfinished))
+                of_scanner.append(problem)
+            findings |= dict.fromkeys(of_scanner)
+    return Examination(tuple(in_order(_masked(findings))), tuple(unfinished))
 
 
-def _tell(name: str, scan: Scan, submission: Submission, told: list[Finding]) -> Finding | None:
-    """Add to `told` what one scanner says within its bounds; a finding where that may not be all."""
+def _run_scanner(name: str, scan: Scan, submission: Submission, collected: list[Finding]) -> Finding | None:
+    """Add one scanner's findings to `collected` within its bounds; return a finding where they may be incomplete."""
     try:
         spend()
         for finding in scan(submission):
             spend()
-            if len(told) == FINDINGS_LIMIT:
+            if len(collected) == FINDINGS_LIMIT:
                 return _cut_off(name)
-            told.append(finding)
+            collected.append(finding)
     except BudgetSpent as spent:
-        told += spent.found[: FINDINGS_LIMIT - len(told)]
+        collected += spent.found[: FINDINGS_LIMIT - len(collected)]
         return _cut_off(name)
     except FAULTS:
         log.exception("the scanner %s failed", name)
@@ -87,31 +87,45 @@ def _cut_off(scanner: str) -> Finding:
 
 
 def _masked(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """The findings with the quote of a line that holds a secret as the scanner of secrets masked it."""
-    told = list(findings)
-    masks = {_line_of(one): one.quote for one in told if one.type == "secret_leak" and one.quote}
-    for one in told:
-        yield replace(one, quote=masks[_line_of(one)]) if one.quote and _line_of(one) in masks else one
+    """Yield the findings, with quotes of lines with a secret as the secrets scanner masked them."""
+    finding_list = list(findings)
+    masks = {
+        _line_of(finding): finding.quote for finding in finding_list if finding.type == "secret_leak" and finding.quote
+    }
+    for finding in finding_list:
+        yield (
+            replace(finding, quote=masks[_line_of(finding)])
+            if finding.quote and _line_of(finding) in masks
+            else finding
+        )
 
 
-def _line_of(one: Finding) -> tuple[object, ...]:
-    return one.file, one.line, one.removed
+def _line_of(finding: Finding) -> tuple[object, ...]:
+    return finding.file, finding.line, finding.removed
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
-    """Strongest first, then by file and line; findings on the whole change before those on a line."""
-    return sorted(findings, key=lambda one: (ORDER.index(one.severity), one.file or "", one.line or 0, one.scanner))
+    """Sort strongest first, then by file and line; findings on the whole change come before those on a line."""
+    return sorted(
+        findings,
+        key=lambda finding: (ORDER.index(finding.severity), finding.file or "", finding.line or 0, finding.scanner),
+    )
 
 
-# (scanner, rule): findings that rest on who somebody is.
+# (scanner, rule) of findings about somebody's identity.
 IDENTITY_RULES = frozenset(
     ("commit_author", rule) for rule in ("other-person", "other-name", "several-people", "two-people")
 )
-# Findings that a reviewer may read, but for the quote, which names another pull request and so its author.
+# Findings that a reviewer may read without the quote, which names another pull request and so its author.
 QUOTES_A_PERSON = frozenset({("near_duplicates", "like-known-bad")})
 
 
 def without_identity(findings: Iterable[Finding]) -> list[Finding]:
-    """The findings that may be handed to a reviewer, in their order; nothing in them says who the author is."""
-    kept = (finding for finding in findings if (finding.scanner, finding.rule) not in IDENTITY_RULES)
-    return [replace(one, quote="") if (one.scanner, one.rule) in QUOTES_A_PERSON else one for one in kept]
+    """Return the findings that a reviewer may get, in their order; nothing in them identifies the author."""
+    allowed = (finding for finding in findings if (finding.scanner, finding.rule) not in IDENTITY_RULES)
+    return [
+        replace(allowed_finding, quote="")
+        if (allowed_finding.scanner, allowed_finding.rule) in QUOTES_A_PERSON
+        else allowed_finding
+        for allowed_finding in allowed
+    ]

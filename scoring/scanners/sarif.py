@@ -1,7 +1,7 @@
-"""Findings of other tools (Semgrep, CodeQL, gitleaks, …), read from SARIF logs that the operator's own runs wrote.
+"""Findings of other tools (Semgrep, CodeQL, gitleaks, …), read from SARIF logs of the operator's own runs.
 
-Of SARIF 2.1.0 only the parts that lead to a line are read, bounded and checked; other fields are skipped. Where a tool
-leaves `level` out, the rule's default counts, and `warning` where it has none (SARIF 3.27.10). Pure.
+Only the parts of SARIF 2.1.0 that lead to a line are read, bounded and checked; other fields are skipped. Where a tool
+omits `level`, the rule's default counts, and `warning` where it has none (SARIF 3.27.10). Pure.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from scoring.scanners._finding_helpers import quoted, worst_first
 from scoring.scanners.submission import Submission
 from scoring.types import Finding, Severity
 
-TEXT_LENGTH = 20_000_000  # characters of one log: more is not read
+TEXT_LENGTH = 20_000_000  # characters of one log: a longer one is not read
 RUNS = 50
 RESULTS = 20_000  # of one log
 NAME_LENGTH = 80
@@ -100,11 +100,11 @@ class Told:
 
 
 class SarifProblem(ValueError):
-    """A log that cannot be used, in one sentence without any of its text."""
+    """The reason why a log is unusable, in one sentence without any of its text."""
 
 
 def results_of(text: str) -> Iterator[Told]:
-    """Yield every result that is a failure and not suppressed. Raises SarifProblem where it is not a 2.1.0 log."""
+    """Yield every failure that is not suppressed. Raises SarifProblem where the text is not a 2.1.0 log."""
     if len(text) > TEXT_LENGTH:
         raise SarifProblem(f"a SARIF log is longer than {TEXT_LENGTH:,} characters")
     try:
@@ -115,34 +115,36 @@ def results_of(text: str) -> Iterator[Told]:
         raise SarifProblem("a SARIF log is of another version than 2.1.0")
     if len(log.runs) > RUNS or sum(len(run.results or ()) for run in log.runs) > RESULTS:
         raise SarifProblem(f"a SARIF log holds more than {RUNS} runs or {RESULTS:,} results")
-    yield from (told for run in log.runs for result in run.results or () for told in _told(run, result))
+    yield from (
+        tool_result for run in log.runs for result in run.results or () for tool_result in _tool_results(run, result)
+    )
 
 
-def _told(run: Run, result: Result) -> Iterator[Told]:
+def _tool_results(run: Run, result: Result) -> Iterator[Told]:
     if result.kind != "fail" or result.suppressions:
         return
     rules = run.tool.driver.rules
     info = rules[result.rule_index] if 0 <= result.rule_index < len(rules) else RuleInfo()
     rule = result.rule_id or info.id
     if info.id != rule:
-        info = next((one for one in rules if one.id == rule), info)
+        info = next((candidate for candidate in rules if candidate.id == rule), info)
     level = result.level or info.default_configuration.level or "warning"
     for location in result.locations[:10] or [Location()]:
-        place = location.physical_location
-        first = max(place.region.start_line, 0)
-        last = max(place.region.end_line, first)
-        yield Told(plain(run.tool.driver.name), plain(rule), level, place.artifact_location.uri, first, last)
+        physical = location.physical_location
+        first = max(physical.region.start_line, 0)
+        last = max(physical.region.end_line, first)
+        yield Told(plain(run.tool.driver.name), plain(rule), level, physical.artifact_location.uri, first, last)
 
 
 def plain(name: str) -> str:
-    """Return a name fit to be shown, cut: anything but letters, digits and a few signs becomes an underscore."""
+    """Return a name for display, cut: anything but letters, digits and a few signs becomes an underscore."""
     return "".join(
         sign if sign.isascii() and (sign.isalnum() or sign in "-_./:") else "_" for sign in name[:NAME_LENGTH]
     )
 
 
 SCANNER = "sarif"
-SPAN = 200  # lines of one result that are looked at for an added one
+SPAN = 200  # examined lines of one result
 SEVERITY: Mapping[str, Severity] = {"error": Severity.HIGH, "warning": Severity.MED, "note": Severity.LOW}
 SECRET_TOOLS = ("gitleaks", "trufflehog", "betterleaks", "detect-secrets", "ggshield")
 
@@ -152,18 +154,18 @@ def scan(submission: Submission) -> Iterator[Finding]:
     if not submission.knowledge.sarif:
         return
     files = _files(submission.change)
-    found: dict[tuple[str, str, str, int | None], Finding] = {}
+    findings: dict[tuple[str, str, str, int | None], Finding] = {}
     elsewhere = 0
     for text in submission.knowledge.sarif:
         try:
-            for told in results_of(text):
-                finding = _located(told, files)
-                elsewhere += finding is None and told.level in SEVERITY
+            for tool_result in results_of(text):
+                finding = _located(tool_result, files)
+                elsewhere += finding is None and tool_result.level in SEVERITY
                 if finding:
-                    found[finding.rule, finding.explanation, finding.file or "", finding.line] = finding
+                    findings[finding.rule, finding.explanation, finding.file or "", finding.line] = finding
         except SarifProblem as problem:
             yield Finding(SCANNER, "unreadable-log", "other", Severity.MED, f"Nothing was read: {problem}.")
-    yield from worst_first(found.values())
+    yield from worst_first(findings.values())
     if elsewhere:
         message = f"{elsewhere} more results of other tools are on lines that this change does not add."
         yield Finding(SCANNER, "elsewhere", "other", Severity.LOW, message)
@@ -177,23 +179,23 @@ def _files(change: Change) -> dict[str, tuple[FileChange, dict[int, Line]]]:
     }
 
 
-def _located(told: Told, files: Mapping[str, tuple[FileChange, dict[int, Line]]]) -> Finding | None:
-    """Make a finding of a result on the first added line that it covers; None where it covers none."""
-    file, lines = _file_of(told.path, files) or (None, {})
-    numbers = range(told.first, min(told.last, told.first + SPAN) + 1)
+def _located(tool_result: Told, files: Mapping[str, tuple[FileChange, dict[int, Line]]]) -> Finding | None:
+    """Return the finding of a result on the first added line that it covers; None where it covers none."""
+    file, lines = _file_of(tool_result.path, files) or (None, {})
+    numbers = range(tool_result.first, min(tool_result.last, tool_result.first + SPAN) + 1)
     line = next((lines[number] for number in numbers if number in lines), None)
-    if file is None or line is None or told.level not in SEVERITY:
+    if file is None or line is None or tool_result.level not in SEVERITY:
         return None
-    is_secret = any(name in told.tool.lower() for name in SECRET_TOOLS)
+    is_secret = any(name in tool_result.tool.lower() for name in SECRET_TOOLS)
     return Finding(
         SCANNER,
-        f"{told.tool or 'tool'}:{told.rule or 'rule'}",
+        f"{tool_result.tool or 'tool'}:{tool_result.rule or 'rule'}",
         "secret_leak" if is_secret else "security",
-        SEVERITY[told.level],
-        f"{told.tool or 'Another tool'} reports this line under its rule {told.rule or '(unnamed)'}.",
+        SEVERITY[tool_result.level],
+        f"{tool_result.tool or 'Another tool'} reports this line under its rule {tool_result.rule or '(unnamed)'}.",
         file=file.path,
         line=line.new,
-        # A secret scanner's line is not quoted: nobody here knows which part of it is the secret.
+        # A secret scanner's line is not quoted, because it is unknown which part of it is the secret.
         quote="" if is_secret else quoted(line.text),
     )
 
@@ -201,10 +203,10 @@ def _located(told: Told, files: Mapping[str, tuple[FileChange, dict[int, Line]]]
 def _file_of(
     uri: str, files: Mapping[str, tuple[FileChange, dict[int, Line]]]
 ) -> tuple[FileChange, dict[int, Line]] | None:
-    """Find the file by its path; for an absolute path by the longest ending that only one file of the change has."""
-    named = unquote(uri[:4_096].removeprefix("file://"))
-    path = clean_path(named)
-    if path in files or not named.startswith("/"):
+    """Find the file by its path; for an absolute path by the longest ending that is a path of the change."""
+    decoded = unquote(uri[:4_096].removeprefix("file://"))
+    path = clean_path(decoded)
+    if path in files or not decoded.startswith("/"):
         return files.get(path)
     parts = path.split("/")
     endings = ("/".join(parts[start:]) for start in range(1, min(len(parts), 40)))

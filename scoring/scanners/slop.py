@@ -1,4 +1,4 @@
-"""Signs of text that nobody thought through: leftovers of a chat, placeholders, stubs, echoes, copied blocks."""
+"""Find signs of careless text: leftovers of a chat, placeholders, stubs, echoing comments, copied blocks."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -17,13 +17,13 @@ SCANNER = "slop"
 
 
 def _any_of(*expressions: str, before: str = "") -> "re2._Regexp":
-    """Compile one expression, whatever the case, for several that may each follow `before`."""
+    """Compile several expressions into one, ignoring case, each after `before`."""
     return re2.compile(f"(?im){before}(?:{'|'.join(expressions)})")
 
 
 LINE_LENGTH = 2_000
-BLOCK = 10  # lines that must be the same again
-ECHOES = 4  # comments that say what the next line says
+BLOCK = 10  # lines that must be repeated
+ECHOES = 4  # comments that repeat the next line
 STUBS = 3
 TOLD = 5  # findings of one rule in one file
 
@@ -59,10 +59,10 @@ WORD = re2.compile(r"[A-Za-z][a-z]+|[A-Z]+")
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
-    """Yield only clear signs, in code of the project itself: a sign is a reason to read on, not a verdict."""
+    """Yield only clear signs, in the project's own code: a sign is a reason to read on, not a verdict."""
     files = [file for file in submission.change.files if is_code_file(file)]
-    found = [finding for file in files for finding in _scan_file(file)]
-    yield from worst_first([*found, *_copied(files)])
+    findings = [finding for file in files for finding in _scan_file(file)]
+    yield from worst_first([*findings, *_copied(files)])
 
 
 def _scan_file(file: FileChange) -> Iterator[Finding]:
@@ -89,7 +89,7 @@ def _lines(
 
 
 def _matching(added: list[Line], pattern: "re2._Regexp") -> list[Line]:
-    """Return lines that match; all are searched as one text first, since hardly any file has a match."""
+    """Return lines that match; all are first searched as one text, since few files have a match."""
     texts = [cut(line.text, LINE_LENGTH) for line in added]
     if not pattern.search("\n".join(texts)):
         return []
@@ -101,30 +101,30 @@ def _finding(file: FileChange, line: Line, rule: str, severity: Severity, messag
 
 
 def _echoes(comment: Line, code: Line) -> bool:
-    """Return whether every word of a comment of two letters or more stands in the code below it."""
+    """Return whether every word of a comment, of two letters or more, is in the code below it."""
     if not is_comment(comment.text) or is_comment(code.text) or (comment.new or 0) + 1 != code.new:
         return False
-    said = _stems(comment.text)
-    return 2 <= len(said) <= 6 and len(said - _stems(code.text)) == 0
+    stems = _stems(comment.text)
+    return 2 <= len(stems) <= 6 and len(stems - _stems(code.text)) == 0
 
 
 def _stems(text: str) -> set[str]:
-    """Return the beginnings of the words: `counter` and `counts` are the same."""
+    """Return the beginnings of the words: `counter` and `counts` are equal."""
     words = (word.lower()[:4] for word in WORD.findall(cut(text, LINE_LENGTH)))
     return {word for word in words if len(word) > 2} - {"the", "and", "for", "this", "that", "with"}
 
 
 def _copied(files: list[FileChange]) -> Iterator[Finding]:
-    """Find BLOCK added lines of code that are added twice, not only the ends of blocks."""
+    """Find BLOCK added lines of code that are added twice, unless they are only ends of blocks."""
     seen: Counter[tuple[str, ...]] = Counter()
     for file in files:
         texts = [(line, "".join(cut(line.text, LINE_LENGTH).split())) for line in file.added()]
-        kept = [(line, text) for line, text in texts if len(text) > 3]
-        for start in range(len(kept) - BLOCK + 1):
-            block = tuple(text for _, text in kept[start : start + BLOCK])
+        long_lines = [(line, text) for line, text in texts if len(text) > 3]
+        for start in range(len(long_lines) - BLOCK + 1):
+            block = tuple(text for _, text in long_lines[start : start + BLOCK])
             if seen[block] and len(set(block)) > BLOCK // 2 and role(file.path) == "code":
                 yield _finding(
-                    file, kept[start][0], "copied-block", Severity.LOW, "The same block of lines is added twice."
+                    file, long_lines[start][0], "copied-block", Severity.LOW, "The same block of lines is added twice."
                 )
                 return
             seen[block] += 1

@@ -1,4 +1,4 @@
-"""Input of the scanners: the change, what was said beside it, and what is known besides. Pure data."""
+"""The input of the scanners: the change, the texts beside it, and known facts. Pure data."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from scoring.scanners.whole_files import NewSide, whole_files
 class Account:
     """The author of a pull request, for findings such as "another person's commit", never for a reviewer.
 
-    `emails` and `names` as declared or seen before; empty where nothing is known.
+    `emails` and `names` were declared or seen before; empty where nothing is known.
     """
 
     did: str
@@ -23,7 +23,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Advisory:
-    """One advisory that a version of a package falls under. `url` is a public page about it."""
+    """One advisory about a version of a package. `url` is a public page about it."""
 
     id: str
     summary: str
@@ -45,12 +45,12 @@ def _no_files(_change: Change) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """Knowledge besides the artefact; the default knows nothing and everything still runs.
+    """Facts besides the artefact; by default nothing is known and everything still runs.
 
     `advisories` answers for many packages at once, in their order. `likeness` gives the cosine in [0, 1] to the nearest
-    diff known bad, with its pull request. `popular` maps an ecosystem to names that are imitated. `secret_rules` is the
-    text of a gitleaks-format rule file, `sarif` the text of SARIF logs that the operator's own tools wrote.
-    `base_files` gives the files that a change touches as they are before it: path to text, those that are known.
+    known bad diff, with its pull request. `popular` maps an ecosystem to names that are imitated. `secret_rules` is the
+    text of a gitleaks-format rule file, `sarif` the text of SARIF logs by the operator's own tools. `base_files` maps
+    the paths of a change's files to their texts before it, where known.
     """
 
     licence: str | None = None  # SPDX expression of the target repository
@@ -69,8 +69,8 @@ class Submission:
     """One pull request as it was sent. `discussion` holds (role, text) in order, roles author, reviewer-1, bot, ….
 
     `whole` gives the new side of each file of the change, in its order, where all of it is known, else None. Without
-    it, that of added files is taken from the change alone.
-    Title, description and discussion are empty where only a diff is at hand.
+    it, added files get theirs from the change alone. Title, description and discussion are empty where there is only a
+    diff.
     """
 
     change: Change
@@ -81,6 +81,6 @@ class Submission:
     whole: tuple[NewSide | None, ...] | None = None
 
     def files(self) -> tuple[tuple[FileChange, NewSide | None], ...]:
-        """Return each file of the change with its whole new side, None where that is not known."""
+        """Return each file of the change with its whole new side, None where it is unknown."""
         whole = whole_files(self.change, {}) if self.whole is None else self.whole
         return tuple(zip(self.change.files, whole, strict=True))

@@ -1,4 +1,4 @@
-"""New dependencies whose names look like widely known ones."""
+"""Find new dependencies whose names look like widely known ones."""
 
 from collections.abc import Iterator
 
@@ -27,17 +27,17 @@ def scan(submission: Submission) -> Iterator[Finding]:
     for comparison in comparisons(submission.change):
         known = known_names(comparison.format.ecosystem, submission.knowledge.popular)
         for entry in comparison.new():
-            if entry.source != "path" and (found := imitation(entry.name, known)):
-                yield _finding(comparison, entry, found)
+            if entry.source != "path" and (imitated := imitation(entry.name, known)):
+                yield _finding(comparison, entry, imitated)
 
 
-def _finding(comparison: Comparison, entry: Entry, found: Imitation) -> Finding:
-    is_sure = found.kind in _SURE or (found.kind == "spelling" and found.edits == 1)
+def _finding(comparison: Comparison, entry: Entry, imitated: Imitation) -> Finding:
+    is_sure = imitated.kind in _SURE or (imitated.kind == "spelling" and imitated.edits == 1)
     severity = Severity.HIGH if is_sure else Severity.MED
-    names = f"{shown(entry.name)} is new and {_HOW[found.kind]} {found.of}"
+    names = f"{shown(entry.name)} is new and {_HOW[imitated.kind]} {imitated.of}"
     return Finding(
         scanner=SCANNER,
-        rule=found.kind,
+        rule=imitated.kind,
         type="security",
         severity=severity,
         explanation=f"{names}: see that it is the package that was meant.",

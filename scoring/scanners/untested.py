@@ -1,4 +1,4 @@
-"""Changes of code without a change of a test."""
+"""Find changes of code without a change of a test."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -9,7 +9,7 @@ from scoring.scanners.submission import Submission
 from scoring.types import Finding, Severity
 
 SCANNER = "untested"
-LINES = 10  # statements: a change of fewer is often a fix that tests cover already
+LINES = 10  # statements: a smaller change is often a fix that tests already cover
 
 
 def scan(submission: Submission) -> Iterator[Finding]:

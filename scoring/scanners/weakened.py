@@ -1,6 +1,6 @@
-"""Changes that remove more checks than they add, one by one and not with the code that they guarded.
+"""Find changes that remove more checks than they add, one by one and not with the code that they guarded.
 
-Of 452 fixes of faults 5 % do so and of the same fixes turned round 33 %; of 1,500 real pull requests 3 %.
+Of 452 fixes of faults 5 % do so, and of the reversed fixes 33 %; of 1,500 real pull requests 3 %.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from scoring.types import Finding, Severity
 
 SCANNER = "weakened"
 LINE_LENGTH = 500
-TOGETHER = 10  # removed lines in a row: with more of them the guarded code goes too, and the check with it
+TOGETHER = 10  # removed lines in a row: with more of them the guarded code is removed too, together with its check
 
 CHECK = re2.compile(
     r"^\s*(\}?\s*else\s+)?((if|elif|unless|assert|guard|raise|throw|except|catch|try)\b|check_\w+\()|"
@@ -26,10 +26,10 @@ CHECK = re2.compile(
 def scan(submission: Submission) -> Iterator[Finding]:
     """Yield at most one finding, on the first removed check."""
     files = code_files(submission.change)
-    gone = [(file, line) for file in files for hunk in file.hunks for line in _checks_taken(hunk)]
-    come = sum(_is_check(line) for file in files for line in file.added()) if gone else 0
-    if len(gone) > come:
-        yield _finding(*gone[0], len(gone), come)
+    removed = [(file, line) for file in files for hunk in file.hunks for line in _checks_taken(hunk)]
+    added = sum(_is_check(line) for file in files for line in file.added()) if removed else 0
+    if len(removed) > added:
+        yield _finding(*removed[0], len(removed), added)
 
 
 def _checks_taken(hunk: Hunk) -> Iterator[Line]:
@@ -39,7 +39,7 @@ def _checks_taken(hunk: Hunk) -> Iterator[Line]:
         if line is not None and line.mark == "-":
             run.append(line)
         else:
-            yield from (one for one in run if len(run) <= TOGETHER and _is_check(one))
+            yield from (removed for removed in run if len(run) <= TOGETHER and _is_check(removed))
             run = []
 
 
@@ -47,8 +47,10 @@ def _is_check(line: Line) -> bool:
     return CHECK.search(cut(line.text, LINE_LENGTH)) is not None
 
 
-def _finding(file: FileChange, line: Line, gone: int, come: int) -> Finding:
-    message = f"Lines that test, refuse or clean values: {gone} are taken away from code that stays, {come} are added."
+def _finding(file: FileChange, line: Line, removed: int, added: int) -> Finding:
+    message = (
+        f"Lines that test, refuse or clean values: {removed} are taken away from code that stays, {added} are added."
+    )
     return Finding(
         SCANNER,
         "fewer-checks",

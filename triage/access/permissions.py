@@ -1,7 +1,7 @@
-"""Decides who may do and see what in a repository, and gives and takes roles.
+"""Decide who may do and see what in a repository, and give and take roles.
 
-Every view and operation that changes something asks here. Maintainers also have rights to speak with contributors, and
-in their name. A role's row, its log and its message to the worker are written all or none.
+Every view and operation that changes something asks here. Maintainers may also contact contributors, and object in
+their name. A role's row, its log entry and its message to the worker are written in one transaction.
 """
 
 from collections.abc import Mapping
@@ -21,11 +21,11 @@ from triage.models import Maintainer, Person
 from triage.models.accounts import log_change
 from triage.models.outbox import put
 
-SEEDS = (Maintainer.Role.MAINTAINER, Maintainer.Role.ADMIN)  # a viewer is no seed
+SEEDS = (Maintainer.Role.MAINTAINER, Maintainer.Role.ADMIN)  # a viewer is not a seed
 
 
 class Role(IntEnum):
-    """A person's role in one repository; each role may do what those before it may."""
+    """A person's role in one repository; each role includes those before it."""
 
     NOBODY = 0
     VIEWER = 1  # reads
@@ -34,66 +34,69 @@ class Role(IntEnum):
 
 
 class SignInNeeded(PermissionDenied):
-    """Nobody is signed in: a page sends to the sign-in, JSON answers 401."""
+    """Nobody is signed in: a page redirects to the sign-in, JSON answers 401."""
 
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Every role of one person, read once: `least` is what they are everywhere, `held` what rows say, by repo_key."""
+    """All roles of one person, read once: `least` applies everywhere, `held` are the rows, by repo_key."""
 
     least: Role = Role.NOBODY
     held: Mapping[str, Role] = field(default_factory=dict)
 
     def role(self, repo_key: str) -> Role:
-        """The highest role in the repository with this key; a row for the whole site ("") counts everywhere."""
+        """Return the highest role in the repository with this key; a row for the whole site ("") counts everywhere."""
         return max(self.least, self.held.get("", Role.NOBODY), self.held.get(repo_key, Role.NOBODY))
 
     def highest(self) -> Role:
-        """The highest role that they have anywhere."""
+        """Return their highest role anywhere."""
         return max(self.least, *self.held.values()) if self.held else self.least
 
     def keys(self, role: Role) -> frozenset[str]:
         """Return where a row gives them at least this role; "" among them: everywhere."""
-        return frozenset(key for key, held in self.held.items() if held >= role)
+        return frozenset(key for key, held_role in self.held.items() if held_role >= role)
 
     def within(self, repo_key: str) -> "Roles":
-        """The same person with what they are in one repository alone."""
+        """Return the person's roles limited to one repository."""
         return Roles(self.least, {repo_key: self.role(repo_key)})
 
 
 def roles_of(person: Person | AnonymousUser | None) -> Roles:
-    """Return what a person may do, in one query; whoever is signed in reads, and nobody else has a role."""
+    """Return a person's roles, in one query; signed-in people are viewers, and nobody else has a role."""
     if not isinstance(person, Person) or not person.is_active:
         return Roles()
-    found = Maintainer.objects.filter(person=person).values_list("repo_key", "role")
-    return Roles(Role.VIEWER, {key: Role[role.upper()] for key, role in found})
+    rows = Maintainer.objects.filter(person=person).values_list("repo_key", "role")
+    return Roles(Role.VIEWER, {key: Role[role.upper()] for key, role in rows})
 
 
 def role_of(person: Person | AnonymousUser | None, repo_key: str) -> Role:
-    """The highest role of a person in the repository with this key; a row for the whole site ("") counts everywhere."""
+    """Return a person's highest role in the repository with this key.
+
+    A row for the whole site ("") counts everywhere.
+    """
     return roles_of(person).role(repo_key)
 
 
 def sees_thresholds(roles: Roles, repo_key: str | None = None) -> bool:
-    """Return whether exact thresholds, and counterfactuals that name one, are told: to maintainers of the repository.
+    """Return whether the viewer may see exact thresholds and counterfactuals: as a maintainer of the repository.
 
     The author of a change is told what would lift it, without the threshold.
 
-    Without a repository it is about the site's own figures, which any maintainer judges by. Every page and operation
-    that could name such a figure asks here and shows others the lane's reason in words.
+    Without a repository it is about the site's own figures, which any maintainer may see. Every page and operation that
+    could name such a figure asks here; others get the lane's reason in words.
     """
     return (roles.highest() if repo_key is None else roles.role(repo_key)) >= Role.MAINTAINER
 
 
 def signed_in(request: Request) -> Person:
-    """The person who asks; SignInNeeded where nobody is signed in."""
+    """Return the signed-in person; raise SignInNeeded where there is none."""
     if not isinstance(request.user, Person):
         raise SignInNeeded("Sign in first.")
     return request.user
 
 
 def require(request: Request, repo_key: str, role: Role) -> Person:
-    """The person who asks, where they have at least `role`; SignInNeeded or PermissionDenied otherwise."""
+    """Return the signed-in person with at least `role`; raise SignInNeeded or PermissionDenied otherwise."""
     person = request.user
     if not isinstance(person, Person):
         raise SignInNeeded("Sign in first. Only a person can change something.")
@@ -103,21 +106,21 @@ def require(request: Request, repo_key: str, role: Role) -> Person:
 
 
 def handled_from(roles: Roles, snapshot: Snapshot | None, did: str) -> str | None:
-    """As maintainer of which repository somebody may speak with a contributor: one to which they offered something.
+    """Return the repository as whose maintainer somebody may contact a contributor, who sent a pull request there.
 
-    "" for maintainers of the site, who may speak with everybody; None for whoever may not.
+    "" for maintainers of the site, who may contact everybody; None for people who may not.
     """
-    kept = roles.keys(Role.MAINTAINER)
-    if "" in kept or not kept:
-        return "" if kept else None
-    offered = kept & read.offered_to(snapshot, did) if snapshot is not None else kept & set()
+    keys = roles.keys(Role.MAINTAINER)
+    if "" in keys or not keys:
+        return "" if keys else None
+    offered = keys & read.offered_to(snapshot, did) if snapshot is not None else keys & set()
     return min(offered, default=None)
 
 
 def spoken_for(roles: Roles, snapshot: Snapshot | None, did: str) -> Mapping[str, str]:
-    """Return the watched repositories, name by key, about which somebody may speak in a contributor's name.
+    """Return the watched repositories, name by key, about which somebody may object in a contributor's name.
 
-    Those that they maintain and to which the contributor offered something.
+    They maintain these, and the contributor sent a pull request there.
     """
     if snapshot is None:
         return {}
@@ -127,47 +130,47 @@ def spoken_for(roles: Roles, snapshot: Snapshot | None, did: str) -> Mapping[str
 
 
 class LastAdmin(Exception):
-    """The site's only admin would be none any more; the message says what to do."""
+    """The change would remove the site's only admin; the message says what to do."""
 
 
 def set_role(by: Person | None, person: Person, repo_key: str, role: str | None, now: datetime) -> bool:
-    """Give a person this role in a repository, or in the site (""); None takes it. Returns whether anything changed.
+    """Give a person this role in a repository, or in the site (""); None removes it. Return whether anything changed.
 
     `by` None: the operator, from the command line. Raises LastAdmin, with nothing changed.
     """
     with transaction.atomic():
         row = Maintainer.objects.filter(person=person, repo_key=repo_key).first()
-        before = row.role if row else None
-        if before == role:
+        previous = row.role if row else None
+        if previous == role:
             return False
-        if not repo_key and before == Maintainer.Role.ADMIN:
-            _refuse_the_last(person)
-        _write(person, repo_key, role)
-        change = log_change(by, "role.changed", now, repo_key, str(person.did), before=before, since=role)
+        if not repo_key and previous == Maintainer.Role.ADMIN:
+            _refuse_last_admin(person)
+        _write_role(person, repo_key, role)
+        change = log_change(by, "role.changed", now, repo_key, str(person.did), before=previous, since=role)
         put("role", f"role:{change.pk}", {"did": person.did, "repo_key": repo_key}, now)
     return True
 
 
 def keep_watched(record: str, now: datetime) -> None:
-    """Keep that the operator had the repository of this record watched, so that a store made anew watches it too."""
+    """Record that the operator had this repository watched, so that a new store watches it too."""
     name = blake2b(record.encode(), digest_size=16).hexdigest()  # an at-uri may be longer than an entry's key
     put("watched", f"watched:{name}", {"record": record}, now)
 
 
 def is_seed(did: str, repo_key: str) -> bool:
     """Return whether somebody's role makes them a seed of the repository, or of the site ("")."""
-    held = Maintainer.objects.filter(person__did=did, person__is_active=True, repo_key=repo_key, role__in=SEEDS)
-    return held.exists()
+    seed_roles = Maintainer.objects.filter(person__did=did, person__is_active=True, repo_key=repo_key, role__in=SEEDS)
+    return seed_roles.exists()
 
 
-def _write(person: Person, repo_key: str, role: str | None) -> None:
+def _write_role(person: Person, repo_key: str, role: str | None) -> None:
     if role is None:
         Maintainer.objects.filter(person=person, repo_key=repo_key).delete()
     else:
         Maintainer.objects.update_or_create(person=person, repo_key=repo_key, defaults={"role": role})
 
 
-def _refuse_the_last(person: Person) -> None:
+def _refuse_last_admin(person: Person) -> None:
     others = Maintainer.objects.filter(repo_key="", role=Maintainer.Role.ADMIN, person__is_active=True)
     if not others.exclude(person=person).exists():
         raise LastAdmin("This is the only admin of the site. Make somebody else admin first.")

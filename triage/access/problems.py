@@ -22,14 +22,15 @@ CODES = {
     500: "internal_error",
     503: "not_ready",
 }
-NOTHING = "default-src 'none'; frame-ancestors 'none'"  # the policy of what is no page: it loads and runs nothing
+# the policy of responses that are not pages: they load and run nothing
+NOTHING = "default-src 'none'; frame-ancestors 'none'"
 HOW_TO_READ = "Sign in, or send Authorization: Bearer <token> with scope read."
 
 HOW_TO_REVIEW = "A review needs a signed-in maintainer, or a token with scope review of a maintainer or the operator."
 
 
 class ApiProblem(Exception):
-    """An answer that is an error: its status, one sentence that says what to do, headers, and a code for programs."""
+    """An error answer: its status, one sentence that says what to do, headers, and a code for programs."""
 
     def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None, code: str = "") -> None:
         super().__init__(detail)
@@ -40,7 +41,7 @@ class ApiProblem(Exception):
 
 
 def problem_response(problem: ApiProblem) -> JsonResponse:
-    """The problem as application/problem+json, never cached for another viewer."""
+    """Return the problem as application/problem+json, never cached for another viewer."""
     body = {
         "type": "about:blank",
         "title": HTTPStatus(problem.status).phrase,
@@ -57,11 +58,11 @@ def problem_response(problem: ApiProblem) -> JsonResponse:
 
 
 def prefers_json(request: HttpRequest) -> bool:
-    """Return whether whoever asks ranks JSON above a page."""
+    """Return whether the client ranks JSON above a page."""
     return request.get_preferred_type(["text/html", "application/json"]) == "application/json"
 
 
 def mark_private(response: HttpResponseBase) -> None:
-    """Say that an answer depends on who asks and in what form, and must be asked for again each time."""
+    """Mark an answer as dependent on the caller and the requested form, and to be revalidated each time."""
     response["Cache-Control"] = "private, no-cache"
     patch_vary_headers(response, ("Cookie", "Authorization", "Accept"))

@@ -1,6 +1,6 @@
-"""The type of a request that views and access are given, and its session in the accounts' file.
+"""The type of a request for views and access, and its session in the accounts' file.
 
-A view may write the session together with what it did.
+A view may write the session in the transaction of its other changes.
 """
 
 from typing import Any
@@ -17,19 +17,21 @@ from triage.models import ApiToken, Person
 
 
 class SessionStore(db.SessionStore):
-    """Django's, where a drive that takes no bytes is told as that, and what was written is not written again."""
+    """Django's store, which reports a drive that takes no bytes, and does not write saved content again."""
 
     _kept: tuple[str | None, bytes] | None = None
 
     def keep(self) -> None:
-        """Write it at once, in the transaction of whoever calls, so that what they do and this are done or undone."""
+        """Write it at once, in the caller's transaction, so that both are committed or rolled back."""
         self.save()
         self._kept = self._content()
 
     def save(self, must_create: bool = False) -> None:
-        """Write it unless it was kept as it is; OperationalError where the file takes nothing, UpdateError if it ended.
+        """Write it unless it is unchanged since `keep`.
 
-        Django says UpdateError of both: 400, "the session was deleted".
+        OperationalError where the file takes nothing, UpdateError if it ended.
+
+        Django raises UpdateError for both: 400, "the session was deleted".
         """
         if self._kept is not None and self._kept == self._content():
             return
@@ -41,11 +43,11 @@ class SessionStore(db.SessionStore):
             raise
 
     def _content(self) -> tuple[str | None, bytes]:
-        return self.session_key, self.serializer().dumps(self._get_session())  # `encode` would sign the time with it
+        return self.session_key, self.serializer().dumps(self._get_session())  # `encode` would sign the time too
 
 
 class Request(HttpRequest):
-    """The request that views are given; an annotation, never made."""
+    """The request that views get; only an annotation, never created."""
 
     user: Person | AnonymousUser
     session: SessionStore

@@ -1,7 +1,7 @@
-"""Signs people in and out, by name and password too, and decides who may read.
+"""Sign people in and out, also by name and password, and decide who may read.
 
-Hashes of passwords and rules for them are those of django.contrib.auth. A program that may not read is told how to get
-in, or that it tried too often.
+Password hashes and rules are those of django.contrib.auth. A program that may not read is told how to get access, or
+that it tried too often.
 """
 
 import ipaddress
@@ -39,7 +39,7 @@ from triage.access.requests import Request
 from triage.access.tokens import bearer_secret, bearer_token, count_refused, held_to, new_secret, same_hash, secret_hash
 from triage.models import Person, SignInMethod
 
-BY_LINK = "signed_in_by_link"  # of the session: whoever has the link may set a new password without the old one
+BY_LINK = "signed_in_by_link"  # session key: the link's holder may set a new password without the old one
 LONGEST = 1_000  # characters
 WRONG = "Wrong handle or password. You can also sign in with a one-time link."
 TWICE = "The two passwords differ. Type the same one twice."
@@ -47,14 +47,14 @@ OLD = "Wrong current password. You can sign in with a one-time link to set a new
 
 
 def find_person(name: str, password: str, now: float) -> Person | None:
-    """The active person of this DID or handle, where the password is theirs; None takes as long to say.
+    """Return the active person with this DID or handle and this password; a None takes equally long.
 
-    A handle that two people have names nobody. Wrong passwords for an account are counted, and too many shut it for a
-    while: what is then tried is not looked at. `now` in Unix seconds.
+    A handle shared by two people matches nobody. Wrong passwords for an account are counted, and too many lock it for a
+    while: further attempts are not checked. `now` in Unix seconds.
     """
-    person = _named(name)
+    person = _find_by_name(name)
     if person is None or len(password) > LONGEST or throttle.seconds_to_wait_for(str(person.pk), now):
-        make_password(password[:LONGEST])  # the same work, so that nobody learns who has an account
+        make_password(password[:LONGEST])  # equal work, so that timing does not reveal who has an account
         return None
     if person.check_password(password):
         return person
@@ -62,10 +62,10 @@ def find_person(name: str, password: str, now: float) -> Person | None:
     return None
 
 
-def _named(name: str) -> Person | None:
+def _find_by_name(name: str) -> Person | None:
     handle = parse_handle(name) or ""
-    found = Person.objects.filter(Q(did=name.strip()) | (Q(handle__iexact=handle) & ~Q(handle="")), is_active=True)
-    people = [person for person in found[:2] if person.has_password]
+    matching = Person.objects.filter(Q(did=name.strip()) | (Q(handle__iexact=handle) & ~Q(handle="")), is_active=True)
+    people = [person for person in matching[:2] if person.has_password]
     return people[0] if len(people) == 1 else None
 
 
@@ -73,9 +73,9 @@ def _named(name: str) -> Person | None:
 @sensitive_post_parameters()
 @require_http_methods(["GET", "HEAD", "POST"])
 def set_password(request: Request) -> HttpResponse:
-    """The page on which whoever is signed in sets their password; one that they have is asked for."""
+    """Show the page on which signed-in people set their password; an existing password is asked for."""
     person = signed_in(request)
-    problems = _set(request, person) if request.method == "POST" else []
+    problems = _set_password(request, person) if request.method == "POST" else []
     if request.method == "POST" and not problems:
         return redirect(safe_next(request))
     context = {
@@ -87,7 +87,7 @@ def set_password(request: Request) -> HttpResponse:
     return render(request, "sign_in/password.html", context, status=422 if problems else 200)
 
 
-def _set(request: Request, person: Person) -> list[str]:
+def _set_password(request: Request, person: Person) -> list[str]:
     new = request.POST.get("password", "")
     if _asks_old(request, person) and not _knows_old(request, person):
         return [OLD]
@@ -99,12 +99,12 @@ def _set(request: Request, person: Person) -> list[str]:
         return list(problem.messages)
     if len(new) > LONGEST:
         return [f"A password has at most {LONGEST:,} characters."]
-    _keep(request, person, new)
+    _save_password(request, person, new)
     return []
 
 
-def _keep(request: Request, person: Person, new: str) -> None:
-    """Set it, whole or not at all: this session goes on, every other one ends."""
+def _save_password(request: Request, person: Person, new: str) -> None:
+    """Set the password in one transaction: this session continues, all others end."""
     person.set_password(new)
     with transaction.atomic():
         person.save(update_fields=["password"])
@@ -128,9 +128,9 @@ ONE_REPOSITORY = (
 
 
 def turned_away(request: Request, how: str = HOW_TO_READ) -> ApiProblem:
-    """401 with `how` for who has no good token, 403 for one that reads one repository; 429 for too many of these.
+    """Return 401 with `how` for callers without a valid token, 403 for a token of one repository; 429 after too many.
 
-    A revoked token is counted where it is kept, so that its owner sees that somebody still has it.
+    The use of a revoked token is counted, so that its owner sees that somebody still has it.
     """
     if how == HOW_TO_READ and held_to(request):
         return ApiProblem(403, ONE_REPOSITORY, code="one_repository")
@@ -143,7 +143,7 @@ def turned_away(request: Request, how: str = HOW_TO_READ) -> ApiProblem:
 
 
 def too_many(seconds: int) -> ApiProblem:
-    """429 until the window ends."""
+    """Return 429 until the window ends."""
     return ApiProblem(429, f"Too many requests; try again in {seconds} seconds.", {"Retry-After": str(seconds)})
 
 
@@ -164,8 +164,9 @@ class SignInProblem(Exception):
 
 
 def may_read(request: Request) -> bool:
-    """Return whether whoever asks may see pages and all scores: anybody if PUBLIC_READ, a person, a token that
-    reads all.
+    """Return whether the caller may see pages and all scores.
+
+    Anybody may if PUBLIC_READ, a signed-in person, and a token that reads all.
     """
     if settings.PUBLIC_READ or request.user.is_authenticated:
         return True
@@ -174,15 +175,15 @@ def may_read(request: Request) -> bool:
 
 
 def viewing(request: Request) -> Roles:
-    """The roles of whoever reads: the person signed in, else the one whose token came; asked once for a request."""
-    known = getattr(request, "roles", None)
-    if known is None:
-        known = request.roles = _roles(request)
-    return known
+    """Return the reader's roles: of the signed-in person, else of the token's person; looked up once for a request."""
+    roles = getattr(request, "roles", None)
+    if roles is None:
+        roles = request.roles = _roles(request)
+    return roles
 
 
 def _roles(request: Request) -> Roles:
-    """A token for one repository has its person's role there and none elsewhere."""
+    """Return the reader's roles; a token for one repository has its person's role only there."""
     token = None if request.user.is_authenticated else bearer_token(request, "read")
     if token is None:
         return roles_of(request.user)
@@ -191,7 +192,7 @@ def _roles(request: Request) -> Roles:
 
 
 def person_of(request: Request) -> Person | None:
-    """The person who is signed in, else the one whose token came."""
+    """Return the signed-in person, else the token's person."""
     if isinstance(request.user, Person):
         return request.user
     token = bearer_token(request, "read")
@@ -199,12 +200,12 @@ def person_of(request: Request) -> Person | None:
 
 
 def viewer_did(request: Request) -> str | None:
-    """The DID of the person who is signed in; None for a token and for whoever is not."""
+    """Return the DID of the signed-in person; None for a token and for anonymous readers."""
     return str(request.user.did) if isinstance(request.user, Person) else None
 
 
 def reader_required(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """The view for those who may read; others are sent to sign in, and programs are told 401."""
+    """Wrap a view for people who may read; others go to the sign-in, and programs get 401."""
 
     @wraps(view)
     def guarded(request: Request, *args: object, **kwargs: object) -> HttpResponse:
@@ -214,12 +215,12 @@ def reader_required(view: Callable[..., HttpResponse]) -> Callable[..., HttpResp
 
 
 def refuse_reading(request: Request) -> HttpResponse:
-    """To the sign-in and back for a browser; 401, 403 or 429 for a program."""
+    """Redirect a browser to the sign-in and back; return 401, 403 or 429 to a program."""
     if prefers_json(request) or "Authorization" in request.headers:
         return problem_response(turned_away(request))
     page = request.htmx.current_url_abs_path if request.htmx else request.get_full_path()
     target = f"{resolve_url(settings.LOGIN_URL)}?{urlencode({'next': page or '/'})}"
-    # A plain redirect would be followed by htmx and swap the sign-in page into a fragment of this one.
+    # htmx would follow a plain redirect and swap the sign-in page into a fragment of this one.
     response = HttpResponseClientRedirect(target) if request.htmx else HttpResponseRedirect(target)
     mark_private(response)
     return response
@@ -229,18 +230,18 @@ def refuse_reading(request: Request) -> HttpResponse:
 
 
 def person_for(did: str, snapshot: Snapshot | None, handle: str | None = None) -> Person:
-    """The account of a DID, made if there is none, under `handle` or else the verified one that the snapshot knows."""
-    known = read.score(snapshot, did) if snapshot else None
-    shown = handle or (parse_handle(known.person.name) if known else None)
+    """Return the account of a DID, created if there is none, with `handle` or else the verified one in the snapshot."""
+    score = read.score(snapshot, did) if snapshot else None
+    shown_handle = handle or (parse_handle(score.person.name) if score else None)
     person, _ = Person.objects.get_or_create(did=did)
-    if shown and person.handle != shown:
-        person.handle = shown
+    if shown_handle and person.handle != shown_handle:
+        person.handle = shown_handle
         person.save(update_fields=["handle"])
     return person
 
 
 def issue_link(person: Person, minutes: int = 15, now: datetime | None = None) -> str:
-    """A token that signs `person` in once within `minutes`; only its hash is kept."""
+    """Return a token that signs `person` in once within `minutes`; only its hash is stored."""
     token = new_secret()
     made_at = now or timezone.now()
     SignInMethod.objects.create(
@@ -254,7 +255,7 @@ def issue_link(person: Person, minutes: int = 15, now: datetime | None = None) -
 
 
 def check_link(token: str, now: datetime) -> SignInMethod:
-    """The link that this token opens at `now`; SignInProblem 403 if there is none, 410 if it is used or expired."""
+    """Return the link of this token at `now`; SignInProblem 403 if there is none, 410 if it is used or expired."""
     hashed = secret_hash(token)
     link = SignInMethod.objects.select_related("person").filter(kind="link", secret_hash=hashed).first()
     if link is None or not same_hash(link.secret_hash, hashed) or not link.person.is_active:
@@ -267,7 +268,7 @@ def check_link(token: str, now: datetime) -> SignInMethod:
 
 
 def use_link(token: str, now: datetime) -> Person:
-    """Spend the link and return its person; of two calls at the same time one gets SignInProblem 410."""
+    """Spend the link and return its person; of two simultaneous calls one gets SignInProblem 410."""
     link = check_link(token, now)
     spent = SignInMethod.objects.filter(pk=link.pk, used_at=None).update(used_at=now, last_used_at=now)
     if not spent:
@@ -282,9 +283,16 @@ def use_link(token: str, now: datetime) -> Person:
 @sensitive_post_parameters()
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in(request: Request) -> HttpResponse:
-    """The sign-in page; a POST with `name` and `password`, or with `link`, a sign-in link or its token, signs in."""
+    """Show the sign-in page.
+
+    A POST with `name` and `password`, or with `link`, a sign-in link or its token, signs in.
+    """
     if request.method != "POST":
-        return redirect(safe_next(request)) if request.user.is_authenticated else _show(request, "sign_in/sign_in.html")
+        return (
+            redirect(safe_next(request))
+            if request.user.is_authenticated
+            else _render_page(request, "sign_in/sign_in.html")
+        )
     if "password" in request.POST:
         return _enter_by_password(request)
     address, _, _ = request.POST.get("link", "").strip().partition("?")
@@ -294,15 +302,15 @@ def sign_in(request: Request) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in_link(request: Request, token: str) -> HttpResponse:
-    """A one-time link: GET asks for a click, since mail scanners and previews open links too; POST signs in."""
+    """Open a one-time link: GET asks for a click, since mail scanners and previews open links too; POST signs in."""
     if request.method == "POST":
         return _enter(request, token, "sign_in/sign_in_link.html")
     try:
-        with _counted(request):
+        with _count_failures(request):
             link = check_link(token, timezone.now())
     except SignInProblem as problem:
-        return _show(request, "sign_in/sign_in_link.html", problem)
-    return _show(request, "sign_in/sign_in_link.html", invited=link.person)
+        return _render_page(request, "sign_in/sign_in_link.html", problem)
+    return _render_page(request, "sign_in/sign_in_link.html", invited=link.person)
 
 
 @require_POST
@@ -329,9 +337,9 @@ def _demo_sign_in(request: Request, did: str) -> HttpResponse:
 
 
 def is_local(request: HttpRequest) -> bool:
-    """Return whether the request came over loopback and was addressed to a loopback name.
+    """Return whether the request came over loopback and named a loopback host.
 
-    Either alone can be had from elsewhere: the name by rebinding DNS, the address through a proxy on this machine.
+    Either alone is possible from elsewhere: the name by DNS rebinding, the address through a proxy on this machine.
     """
     host, _ = split_domain_port(request.get_host())
     return _is_loopback(host.strip("[]")) and _is_loopback(request.META.get("REMOTE_ADDR", ""))
@@ -353,11 +361,11 @@ def safe_next(request: HttpRequest) -> str:
 
 def _enter(request: Request, token: str, template: str) -> HttpResponse:
     try:
-        with _counted(request), transaction.atomic():  # a link is not spent where its person does not get in
+        with _count_failures(request), transaction.atomic():  # a link is not spent where its person does not get in
             person = use_link(token, timezone.now())
             _admit(request, person, **{BY_LINK: True})
     except SignInProblem as problem:
-        return _show(request, template, problem)
+        return _render_page(request, template, problem)
     if person.has_password or roles_of(person).highest() < Role.MAINTAINER:
         return redirect(safe_next(request))
     return redirect(f"{resolve_url('set_password')}?{urlencode({'next': safe_next(request)})}")
@@ -365,27 +373,27 @@ def _enter(request: Request, token: str, template: str) -> HttpResponse:
 
 def _enter_by_password(request: Request) -> HttpResponse:
     try:
-        with _counted(request):
+        with _count_failures(request):
             person = find_person(request.POST.get("name", ""), request.POST["password"], time.time())
             if person is None:
                 raise SignInProblem(403, WRONG)
     except SignInProblem as problem:
-        return _show(request, "sign_in/sign_in.html", problem)
+        return _render_page(request, "sign_in/sign_in.html", problem)
     _admit(request, person)
     return redirect(safe_next(request))
 
 
-def _admit(request: Request, person: Person, **remembered: object) -> None:
-    """Sign in whole or not at all, under a new session key: nobody can have planted this one."""
+def _admit(request: Request, person: Person, **session_values: object) -> None:
+    """Sign in, in one transaction, under a new session key: nobody can have planted it."""
     with transaction.atomic():
         login(request, person)
-        request.session.update(remembered)
+        request.session.update(session_values)
         request.session.keep()
 
 
 @contextmanager
-def _counted(request: HttpRequest) -> Generator[None]:
-    """Counts what fails inside against the visitor's address; SignInProblem 429 where too much failed already."""
+def _count_failures(request: HttpRequest) -> Generator[None]:
+    """Count failures inside against the visitor's address; raise SignInProblem 429 after too many."""
     address, now = request.META.get("REMOTE_ADDR", ""), time.time()
     wait = throttle.seconds_to_wait("sign-in", address, now)
     if wait:
@@ -397,7 +405,7 @@ def _counted(request: HttpRequest) -> Generator[None]:
         raise
 
 
-def _show(
+def _render_page(
     request: Request, template: str, problem: SignInProblem | None = None, invited: Person | None = None
 ) -> HttpResponse:
     context = {

@@ -1,4 +1,4 @@
-"""Fixed-window limits, kept in Django's cache: on failed attempts by address and by account, on requests by anybody."""
+"""Fixed-window limits in Django's cache: on failed attempts by address and by account, and on all requests."""
 
 import ipaddress
 import math
@@ -7,13 +7,13 @@ from contextlib import suppress
 from django.core.cache import cache
 
 LIMIT = 20
-ACCOUNT_LIMIT = 100  # from all addresses together: who has many of them guesses no faster
+ACCOUNT_LIMIT = 100  # from all addresses together: having many of them makes guessing no faster
 WINDOW_SECONDS = 300
 MINUTE, HOUR = 60, 3600  # seconds
 
 
 def network_of(address: str) -> str:
-    """Return what is counted as one address: an IPv4 address, or an IPv6 /64, which is what one subscriber is given."""
+    """Return what counts as one address: an IPv4 address, or an IPv6 /64, which one subscriber gets."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -23,17 +23,17 @@ def network_of(address: str) -> str:
 
 
 def seconds_to_wait(purpose: str, address: str, now: float) -> int:
-    """0 where this address may try at `now` (Unix seconds), else the seconds until its window ends."""
+    """Return 0 where this address may try at `now` (Unix seconds), else the seconds until its window ends."""
     return _wait(_key(purpose, network_of(address), now), LIMIT, now)
 
 
 def count_failure(purpose: str, address: str, now: float) -> None:
-    """Count one failed attempt at `now`; who succeeds is not counted, since many people may share an address."""
+    """Count one failed attempt at `now`; successes are not counted, since many people may share an address."""
     _count(_key(purpose, network_of(address), now))
 
 
 def seconds_to_wait_for(account: str, now: float) -> int:
-    """0 where the password of this account may be tried at `now`, from wherever, else the seconds to wait."""
+    """Return 0 where this account's password may be tried at `now`, from any address, else the seconds to wait."""
     return _wait(_key("account", account, now), ACCOUNT_LIMIT, now)
 
 
@@ -43,12 +43,12 @@ def count_failure_for(account: str, now: float) -> None:
 
 
 def count(purpose: str, whom: str, seconds: int, now: float) -> int:
-    """Count one request of `whom` at `now` (Unix seconds); how many came in this window of `seconds`, with this one."""
+    """Count one request of `whom` at `now` (Unix seconds); return the number in this window of `seconds`."""
     return _count(_key(purpose, whom, now, seconds), seconds)
 
 
 def seconds_left(seconds: int, now: float) -> int:
-    """Until the window of `seconds` that holds `now` ends: 1 to `seconds`."""
+    """Return the seconds until the window of `seconds` that contains `now` ends: 1 to `seconds`."""
     return math.ceil(seconds - now % seconds)
 
 

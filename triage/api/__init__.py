@@ -30,6 +30,6 @@ for _prefix, _router in (
 
 
 def answer_as_json(operation: str, request: HttpRequest) -> HttpResponse:
-    """Return what an operation answers, for an address that people and programs share."""
-    found = (one for one in api.urls[0] if isinstance(one, URLPattern) and one.name == operation)
-    return next(found).callback(request)
+    """Return an operation's answer, for an address that people and programs share."""
+    patterns = (pattern for pattern in api.urls[0] if isinstance(pattern, URLPattern) and pattern.name == operation)
+    return next(patterns).callback(request)

@@ -1,4 +1,4 @@
-"""Tells whoever watches the site that it is alive and ready; says nothing that is not public."""
+"""Tell monitors that the site is alive and ready, without private information."""
 
 import time
 from datetime import UTC, datetime
@@ -41,22 +41,22 @@ class HealthOut(Schema):
 )
 def get_health(request: Request) -> Status:
     """For load balancers, container health checks and uptime monitors; needs no token."""
-    told = _health(request, time.time())
-    return Status(200 if told.ready else 503, told)
+    health = _health(request, time.time())
+    return Status(200 if health.ready else 503, health)
 
 
 def _health(request: Request, now: float) -> HealthOut:
     snapshot, status = request.snapshot, worker_status()
-    runs = status is not None and status.is_alive(now)
+    is_running = status is not None and status.is_alive(now)
     newest = newest_event(dashboard_of(snapshot) if snapshot else None, status)
     return HealthOut(
         live=True,
-        ready=snapshot is not None and runs,
-        worker=runs,
+        ready=snapshot is not None and is_running,
+        worker=is_running,
         snapshot=snapshot.number if snapshot else None,
         snapshot_age_seconds=_since(snapshot.published_at, now) if snapshot else None,
         lag_seconds=max(0.0, now - newest) if newest is not None and not settings.STREAM_CLOCK else None,
-        clock_behind_minutes=status.clock_behind_minutes if runs and status is not None else 0,
+        clock_behind_minutes=status.clock_behind_minutes if is_running and status is not None else 0,
     )
 
 

@@ -28,10 +28,10 @@ PROBLEMS = problems(401, 403, 404, 422, 500, 503)
 
 
 class MayReview(HttpBearer):
-    """A maintainer who is signed in, with the page's CSRF token, or a token with scope review."""
+    """Access for a signed-in maintainer with the page's CSRF token, and for a token with scope review."""
 
     def __call__(self, request: HttpRequest) -> bool:
-        """True where reviewing is allowed; else ApiProblem 401, 403 or 429."""
+        """Return True where reviewing is allowed; else raise ApiProblem 401, 403 or 429."""
         who = may_review(cast(Request, request))
         if who == "person" and request.method == "POST" and check_csrf(request) is not None:
             raise ApiProblem(403, "Send the page's CSRF token in X-CSRFToken, or use a token with scope review.")
@@ -44,9 +44,11 @@ class MayReview(HttpBearer):
 
 
 def may_review(request: Request) -> Literal["person", "token"] | None:
-    """As whom somebody may have a diff reviewed: a signed-in maintainer or a token with scope review; None: not.
+    """Return how the caller may request a review: as a signed-in maintainer or by a token with scope review.
 
-    A person's token reviews for as long as they maintain something.
+    None: not at all.
+
+    A person's token is valid for reviews while they maintain something.
     """
     token = bearer_token(request, "review")
     if token is not None and (token.person is None or _maintains(token.person)):
@@ -74,9 +76,9 @@ def review_pr(request: Request, artefact: Annotated[ArtefactIn, Body()]) -> Stat
     huey.put(reply_key(job), WAITING)
     review_by_hand(artefact.model_dump(), reply_key(job), caller(request)[0])
     deadline = time.monotonic() + settings.REVIEW_WAIT_SECONDS
-    while (answer := _answer(job)) == WAITING and time.monotonic() < deadline:
+    while (answer := _read_reply(job)) == WAITING and time.monotonic() < deadline:
         time.sleep(STEP_SECONDS)
-    return _told(job, answer)
+    return _job_status(job, answer)
 
 
 @router.get(
@@ -90,14 +92,14 @@ def get_review(
 ) -> Status:
     """The review, or 202 while it is under way; 404 an hour after it was sent, or after a new start of the worker."""
     is_kept = time.time() - int(job.partition("-")[0]) <= KEPT_SECONDS
-    return _told(job, _answer(job) if is_kept else None)
+    return _job_status(job, _read_reply(job) if is_kept else None)
 
 
-def _answer(job: str) -> dict | None:
+def _read_reply(job: str) -> dict | None:
     return huey.get(reply_key(job), peek=True)
 
 
-def _told(job: str, answer: dict | None) -> Status:
+def _job_status(job: str, answer: dict | None) -> Status:
     if answer is None:
         raise ApiProblem(404, "This review is not stored, or the worker was restarted meanwhile; send the diff again.")
     if answer == BUSY:

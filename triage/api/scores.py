@@ -1,7 +1,7 @@
 """Operations on contributors: their scores, and why the seeds trust them.
 
-Scores that are asked for while one is read are read by one statement after it. A statement of DuckDB about one person
-takes .4 ms and one about eight 1 ms, and each lets other threads in 15 times. Databases call this group commit.
+Scores requested while one is being read are read by the next statement together. A DuckDB statement about one person
+takes .4 ms and one about eight 1 ms, and each lets other threads run 15 times. Databases call this group commit.
 """
 
 import threading
@@ -34,20 +34,20 @@ from triage.api.schemas import EXAMPLE_DID, PersonOut, ScoreOut, TrustOut, perso
 from triage.presenters import lists as as_shown
 from triage.services.audit import hiding_audits
 
-MOST = 100  # in one look-up: as many as `POST /score` takes
+MOST = 100  # in one look-up, as in `POST /score`
 Value = TypeVar("Value")
 ABOUT_REPO = (
     "Judge from this watched repository's seeds: its DID, the at-uri of its record, or owner/name. "
     "Without it the site's seeds judge."
 )
 MOST_DIDS = 100
-MOST_KEPT = 20_000  # answers of one snapshot: some 2 kB each
+MOST_KEPT = 20_000  # answers of one snapshot: about 2 kB each
 MOST_ALIKE = 2_000
 router = Router(tags=["people"])
 Did = Annotated[str, Path(description="DID of the contributor.", example=EXAMPLE_DID)]
 Repo = Annotated[str | None, Query(description=ABOUT_REPO, max_length=2048, example="tangled.sh/core")]
 _written = PerSnapshot[bytes](MOST_KEPT)
-_alike = PerSnapshot[bytes](MOST_ALIKE)  # what follows did and handle
+_rest_cache = PerSnapshot[bytes](MOST_ALIKE)  # the JSON after did and handle
 
 
 @dataclass(slots=True, eq=False)
@@ -58,7 +58,7 @@ class _Batch(Generic[Value]):
 
 
 class Gathering(Generic[Value]):
-    """Look-ups of several threads made by one of them, for all who ask the same way."""
+    """Combines look-ups of several threads into one, for equal `way`s."""
 
     def __init__(self) -> None:
         self._open: dict[Hashable, _Batch[Value]] = {}
@@ -66,21 +66,21 @@ class Gathering(Generic[Value]):
         self._turn = threading.Lock()
 
     def ask(self, way: Hashable, key: str, look_up: Callable[[Sequence[str]], Mapping[str, Value]]) -> Value | None:
-        """Return what `look_up` finds under `key`, None where it finds nothing.
+        """Return the value that `look_up` finds under `key`, None where there is none.
 
-        `way`: who asks with an equal one may be answered by each other's `look_up`, which asks here for nothing itself.
-        Where one for several failed, each calls their own, so that each meets their own errors alone.
+        `way`: callers with equal ways may share one `look_up`, which must not call `ask` itself. Where a shared look-up
+        fails, each caller repeats it alone, so that each gets only its own errors.
         """
-        batch, leads = self._join(way, key)
-        if leads:
+        batch, is_leader = self._join(way, key)
+        if is_leader:
             self._lead(way, batch, look_up)
         else:
             batch.done.wait()
-        found = look_up([key]) if batch.found is None else batch.found
-        return found.get(key)
+        values = look_up([key]) if batch.found is None else batch.found
+        return values.get(key)
 
     def _join(self, way: Hashable, key: str) -> tuple[_Batch[Value], bool]:
-        """The batch that takes the key, and whether it is the first of it."""
+        """Return the batch that takes the key, and whether the key is its first."""
         with self._lock:
             batch = self._open.get(way)
             if batch is None or len(batch.keys) >= MOST:
@@ -91,21 +91,21 @@ class Gathering(Generic[Value]):
     def _lead(
         self, way: Hashable, batch: _Batch[Value], look_up: Callable[[Sequence[str]], Mapping[str, Value]]
     ) -> None:
-        """Look up the batch, once whoever looks up now is done; those who come meanwhile join it."""
+        """Look up the batch once the present look-up is done; later callers join it until then."""
         try:
             with self._turn:
                 with self._lock:
                     if self._open.get(way) is batch:
                         del self._open[way]
                 batch.found = look_up(list(dict.fromkeys(batch.keys)))
-        except Exception:  # of whatever kind: it may be about a key that somebody else asked for
+        except Exception:  # any kind of error: it may be about another caller's key
             if len(batch.keys) == 1:
                 raise
         finally:
             batch.done.set()
 
 
-_gathered = Gathering[bytes]()
+_gathering = Gathering[bytes]()
 
 
 class ScoresIn(Schema):
@@ -156,7 +156,7 @@ def get_score(
     snapshot = published(request, hidden, by_viewer=False)
     if as_of is not None:
         return _score_at(snapshot, person, repo or None, as_of, hidden)
-    if hidden and (body := _masked(snapshot, hidden, repo or None, briefing).get(person)):
+    if hidden and (body := _hidden_bodies(snapshot, hidden, repo or None, briefing).get(person)):
         return answer_bytes(request, body)
     return answer_bytes(request, _one(snapshot, person, repo or None, briefing))
 
@@ -172,19 +172,21 @@ def get_scores(request: Request, asked: Annotated[ScoresIn, Body()]) -> HttpResp
     """The same for many at once; an entry that is not a DID, unknown or hidden gets a reason instead of a score."""
     check_reach_of(request, asked.repo)
     people: dict[str, ApiProblem | None] = {}
-    for one in asked.dids:
+    for item in asked.dids:
         try:
-            people[read_did(one)] = None
+            people[read_did(item)] = None
         except ApiProblem as problem:
-            people[one] = problem
+            people[item] = problem
     snapshot = published(request, by_viewer=False)
-    found = _many(snapshot, [did for did, problem in people.items() if not problem], asked.repo or None, asked.briefing)
-    hidden = _hidden(request, found)
-    found |= _masked(snapshot, hidden, asked.repo or None, asked.briefing) if hidden else {}
-    missing = {did: problem for did, problem in people.items() if did not in found}
-    unknown = _unknown(snapshot, missing, asked.repo or None)
-    told = b",".join(one.model_dump_json().encode() for one in unknown)
-    return answer_bytes(request, b'{"scores":[%b],"unknown":[%b]}' % (b",".join(found.values()), told))
+    bodies = _read_bodies(
+        snapshot, [did for did, problem in people.items() if not problem], asked.repo or None, asked.briefing
+    )
+    hidden = _hidden(request, bodies)
+    bodies |= _hidden_bodies(snapshot, hidden, asked.repo or None, asked.briefing) if hidden else {}
+    missing = {did: problem for did, problem in people.items() if did not in bodies}
+    unknown = _explain_missing(snapshot, missing, asked.repo or None)
+    unknown_json = b",".join(item.model_dump_json().encode() for item in unknown)
+    return answer_bytes(request, b'{"scores":[%b],"unknown":[%b]}' % (b",".join(bodies.values()), unknown_json))
 
 
 @router.get(
@@ -201,60 +203,60 @@ def get_trust(request: Request, did: Did, repo: Repo = None) -> TrustOut:
     snapshot = published(request)
     if hidden := read.hidden_because(snapshot, person):
         raise ApiProblem(404, f"The account {person[:200]} {hidden}, so it is hidden for now.")
-    found = read.explain_trust(snapshot, person, repo or None, policy_from_settings())
-    if found is None:
+    explanation = read.explain_trust(snapshot, person, repo or None, policy_from_settings())
+    if explanation is None:
         raise ApiProblem(
             404, f"Nobody with the DID {person[:200]} was seen here, or no watched repository has this name."
         )
-    return trust_out(found, sees_thresholds(viewing(request)))
+    return trust_out(explanation, sees_thresholds(viewing(request)))
 
 
 def _hidden(request: Request, dids: Collection[str]) -> dict[str, read.DueAudit]:
-    """Return of these people whose chance is hidden from this viewer, and by which audit."""
+    """Return which of these people's chances are hidden from this viewer, each with its audit."""
     return hiding_audits(request.snapshot, person_of(request), dids) if request.snapshot else {}
 
 
-def _masked(
+def _hidden_bodies(
     snapshot: Snapshot, hidden: Mapping[str, read.DueAudit], repo: str | None, briefing: bool
 ) -> dict[str, bytes]:
-    """Return the JSON of those whose chance is hidden; it is one viewer's, so it is not kept."""
-    found = as_shown.scores(snapshot, list(hidden), hidden, repo)
-    return {did: _body(snapshot, score, briefing) for did, score in found.items()}
+    """Return the JSON of people whose chance is hidden; it depends on the viewer, so it is not cached."""
+    scores = as_shown.scores(snapshot, list(hidden), hidden, repo)
+    return {did: _body(snapshot, score, briefing) for did, score in scores.items()}
 
 
 def _one(snapshot: Snapshot, person: str, repo: str | None, briefing: bool) -> bytes:
-    """The JSON of one score, looked up together with what others ask at this moment; ApiProblem 404 without one."""
-    held = _written.peek(snapshot, (person, repo, briefing))
-    if held is None:
+    """Return the JSON of one score, looked up together with simultaneous requests; ApiProblem 404 without one."""
+    body = _written.peek(snapshot, (person, repo, briefing))
+    if body is None:
         way = (snapshot.number, snapshot.published_at, repo, briefing)
-        held = _gathered.ask(way, person, lambda people: _write(snapshot, people, repo, briefing))
-    if held is None:
-        told = _unknown(snapshot, {person: None}, repo)[0]
+        body = _gathering.ask(way, person, lambda people: _write(snapshot, people, repo, briefing))
+    if body is None:
+        told = _explain_missing(snapshot, {person: None}, repo)[0]
         raise ApiProblem(404, told.why, code=told.code)
-    return held
+    return body
 
 
-def _many(snapshot: Snapshot, people: list[str], repo: str | None, briefing: bool) -> dict[str, bytes]:
-    """The JSON of those of these people who have a score, in their order, made once a snapshot."""
-    held = {did: body for did in people if (body := _written.peek(snapshot, (did, repo, briefing)))}
-    if asked := [did for did in people if did not in held]:
-        held |= _write(snapshot, asked, repo, briefing)
-    return {did: held[did] for did in people if did in held}
+def _read_bodies(snapshot: Snapshot, people: list[str], repo: str | None, briefing: bool) -> dict[str, bytes]:
+    """Return the JSON of those of these people who have a score, in their order, built once for a snapshot."""
+    bodies = {did: body for did in people if (body := _written.peek(snapshot, (did, repo, briefing)))}
+    if missing := [did for did in people if did not in bodies]:
+        bodies |= _write(snapshot, missing, repo, briefing)
+    return {did: bodies[did] for did in people if did in bodies}
 
 
 def _write(snapshot: Snapshot, people: Sequence[str], repo: str | None, briefing: bool) -> dict[str, bytes]:
-    """The same, read from the snapshot and kept for whoever asks again."""
-    made = {did: _body(snapshot, score, briefing) for did, score in read.scores(snapshot, people, repo).items()}
-    for did, body in made.items():
+    """Return the JSON of these people's scores, and cache it."""
+    bodies = {did: _body(snapshot, score, briefing) for did, score in read.scores(snapshot, people, repo).items()}
+    for did, body in bodies.items():
         _written.keep(snapshot, (did, repo, briefing), body)
-    return made
+    return bodies
 
 
 def _body(snapshot: Snapshot, score: read.ContributorScore, briefing: bool) -> bytes:
-    """The JSON of one score, the same to the byte whether or not somebody alike was told before."""
+    """Return the JSON of one score, identical to the byte whether or not it comes from the cache of equal scores."""
     if score.likeness is None:
         return score_out(score, briefing).model_dump_json().encode()
-    rest = _alike.get(snapshot, (score.likeness, briefing), lambda: _rest(score, briefing))
+    rest = _rest_cache.get(snapshot, (score.likeness, briefing), lambda: _rest(score, briefing))
     return person_out(score.person).model_dump_json().encode()[:-1] + b"," + rest
 
 
@@ -262,10 +264,12 @@ def _rest(score: read.ContributorScore, briefing: bool) -> bytes:
     return score_out(score, briefing).model_dump_json(exclude=set(PersonOut.model_fields)).encode()[1:]
 
 
-def _unknown(snapshot: Snapshot, missing: Mapping[str, ApiProblem | None], repo: str | None) -> list[UnknownOut]:
-    """Return why these people have no score; `missing` holds what is wrong with an entry that is not a DID.
+def _explain_missing(
+    snapshot: Snapshot, missing: Mapping[str, ApiProblem | None], repo: str | None
+) -> list[UnknownOut]:
+    """Return why these people have no score; `missing` holds the problem of an entry that is not a DID.
 
-    ApiProblem 404 where nobody has, since no watched repository is so called.
+    Raises ApiProblem 404 where no watched repository has this name.
     """
     if missing and repo and read.repository_key(snapshot, repo) is None:
         raise unknown_repository(repo, "leave repo out for the site's seeds")
@@ -273,12 +277,12 @@ def _unknown(snapshot: Snapshot, missing: Mapping[str, ApiProblem | None], repo:
     return [
         UnknownOut(did=did, code="malformed_did", why=problem.detail)
         if problem
-        else UnknownOut(did=did, code="unknown_contributor", why=_why(did, hidden.get(did)))
+        else UnknownOut(did=did, code="unknown_contributor", why=_missing_words(did, hidden.get(did)))
         for did, problem in missing.items()
     ]
 
 
-def _why(did: str, hidden: str | None) -> str:
+def _missing_words(did: str, hidden: str | None) -> str:
     if hidden:
         return f"The account {did[:200]} {hidden}, so it is not judged for now."
     return f"Nobody with the DID {did[:200]} has been seen here."
@@ -296,5 +300,5 @@ def _score_at(
 def _in_utc(moment: datetime) -> datetime:
     try:
         return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
-    except OverflowError as problem:  # the first and last hours that a datetime has, in the zone of another day
+    except OverflowError as problem:  # the first and last hours of a datetime, in another zone
         raise ApiProblem(422, "as_of must be a time in the years 1 to 9999 in UTC.") from problem

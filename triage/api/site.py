@@ -71,9 +71,9 @@ def get_leaderboard(
 ) -> LeaderboardOut:
     """One page of everyone scored at the site, for who ranks JSON above HTML; a browser is shown the page."""
     snapshot = published(request)
-    found = lists.leaderboard(request, snapshot, sort, order == "down", page)
-    scores = read.scores(snapshot, [row.person.did for row in found.rows if not row.hidden_by])
-    return leaderboard_out(found, scores)
+    board = lists.leaderboard(request, snapshot, sort, order == "down", page)
+    scores = read.scores(snapshot, [row.person.did for row in board.rows if not row.hidden_by])
+    return leaderboard_out(board, scores)
 
 
 @router.get(
@@ -90,10 +90,10 @@ def get_thresholds(
     if not sees_thresholds(viewing(request)):
         raise ApiProblem(403, "Exact thresholds are for maintainers; ask one of them, or the site's operator.")
     try:
-        told = answer_query(settings.MODEL_DIR, query, settings.FALSE_APPROVAL_DELTA)
+        answer = answer_query(settings.MODEL_DIR, query, settings.FALSE_APPROVAL_DELTA)
     except QuestionProblem as problem:
         raise ApiProblem(422, str(problem), code="no_such_question") from problem
-    return ThresholdsOut(**{name: getattr(told, name) for name in ThresholdsOut.model_fields})
+    return ThresholdsOut(**{name: getattr(answer, name) for name in ThresholdsOut.model_fields})
 
 
 class BadShareOut(BaseModel):
@@ -154,19 +154,24 @@ def get_lanes(request: Request) -> LanesStateOut:
     """
     snapshot = published(request)
     roles, only = viewing(request), held_to(request)
-    opened = {one.repository: one for one in read.estimated_lanes(snapshot, present(snapshot))}
-    found = [one for one in lane_states(snapshot) if not only or one.repository == only]
+    opened = {lane.repository: lane for lane in read.estimated_lanes(snapshot, present(snapshot))}
+    states = [lane for lane in lane_states(snapshot) if not only or lane.repository == only]
     names = read.repository_names(snapshot)
     return LanesStateOut(
         lanes=[
-            _out(one, names.get(one.repository, ""), opened.get(one.repository), sees_thresholds(roles, one.repository))
-            for one in found
+            _lane_out(
+                lane,
+                names.get(lane.repository, ""),
+                opened.get(lane.repository),
+                sees_thresholds(roles, lane.repository),
+            )
+            for lane in states
         ],
         snapshot=snapshot.number,
     )
 
 
-def _out(state: read.LaneState, name: str, opened: read.EstimatedLane | None, exact: bool) -> LaneOut:
+def _lane_out(state: read.LaneState, name: str, opened: read.EstimatedLane | None, exact: bool) -> LaneOut:
     return LaneOut(
         repository=state.repository,
         repository_name=visible_name(name),

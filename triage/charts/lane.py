@@ -1,4 +1,4 @@
-"""Draws the curve of the fast lane: the share that each threshold lets through against its share of bad ones. Pure."""
+"""Draw the fast lane's curve: for each threshold the share let through against its share of bad ones. Pure."""
 
 from collections.abc import Sequence
 
@@ -29,21 +29,24 @@ WHOSE = {"own": "your past", "starter": "other projects"}
 def lane_plot(
     key: str, own: LaneCurve | None, starter: LaneCurve | None, offer: Offer | None, budget: float
 ) -> Plot | None:
-    """Plot both pasts on one pair of axes, with the interval of the one behind the offer; None without any past."""
-    curves = [one for one in (own, starter) if one is not None and one.points]
+    """Plot both pasts on common axes, with the interval of the one behind the offer; None without any past."""
+    curves = [item for item in (own, starter) if item is not None and item.points]
     if not curves:
         return None
-    main = next((one for one in curves if offer is not None and one.source == offer.source), curves[0])
+    main = next((item for item in curves if offer is not None and item.source == offer.source), curves[0])
     frame, widest = _frame(curves, main, offer, budget)
 
-    def spot(one: LanePoint, curve: LaneCurve, value: float) -> tuple[float, float]:
-        return frame.x(one.let_through / curve.cases / widest), frame.y(value)
+    def spot(item: LanePoint, curve: LaneCurve, value: float) -> tuple[float, float]:
+        return frame.x(item.let_through / curve.cases / widest), frame.y(value)
 
-    band = [[spot(one, main, getattr(one, end)) for one in main.points] for end in ("bad_high", "bad_low")]
+    band = [[spot(item, main, getattr(item, end)) for item in main.points] for end in ("bad_high", "bad_low")]
     level = frame.y(budget)
     lines = tuple(
-        Stroke(line(spot(one, its, one.bad / one.let_through) for one in _inside(its, frame)), dash=_dash(its is main))
-        for its in curves
+        Stroke(
+            line(spot(item, drawn_curve, item.bad / item.let_through) for item in _inside(drawn_curve, frame)),
+            dash=_dash(drawn_curve is main),
+        )
+        for drawn_curve in curves
     )
     ticks = (0.0, 0.5, 1.0)
     levels = [frame.highest * tick for tick in ticks]
@@ -60,7 +63,7 @@ def lane_plot(
         strokes=(Stroke(line([(LEFT, level), (RIGHT, level)]), "flag", "6 4"), *lines, *_whisker(frame, offer, widest)),
         dots=_dots(frame, offer, widest),
         labels=(
-            *(Label(LEFT - 8, frame.y(at) + 5, f"{100 * at:g} %", "end") for at in levels),
+            *(Label(LEFT - 8, frame.y(level_value) + 5, f"{100 * level_value:g} %", "end") for level_value in levels),
             *(
                 Label(frame.x(tick), BOTTOM + 32, f"{100 * widest * tick:g} %", anchor)
                 for tick, anchor in zip(ticks, ANCHORS, strict=True)
@@ -72,18 +75,18 @@ def lane_plot(
 def _frame(curves: Sequence[LaneCurve], main: LaneCurve, offer: Offer | None, budget: float) -> tuple[Frame, float]:
     """Return the axes: as wide as the loosest lane, and high enough for the offer's interval and every share.
 
-    Without an offer they hold the whole interval: its upper end is then what keeps the lane shut.
+    Without an offer they hold the whole interval, because its upper end is what keeps the lane shut.
     """
-    widest = round_up(max(one.points[-1].let_through / one.cases for one in curves))
-    counted = max(one.bad / one.let_through for one in main.points)
-    upper = 1.1 * offer.bad_high if offer else max(one.bad_high for one in main.points)
-    highest = max(2 * budget, upper, min(counted, 4 * budget))
+    widest = round_up(max(item.points[-1].let_through / item.cases for item in curves))
+    counted = max(item.bad / item.let_through for item in main.points)
+    upper_end = 1.1 * offer.bad_high if offer else max(item.bad_high for item in main.points)
+    highest = max(2 * budget, upper_end, min(counted, 4 * budget))
     return Frame(LEFT, RIGHT, TOP, BOTTOM, min(round_up(highest), 1.0)), min(widest, 1.0)
 
 
 def _inside(curve: LaneCurve, frame: Frame) -> list[LanePoint]:
     """Return the points within the axes: a line along the upper edge would show a share that was never counted."""
-    return [one for one in curve.points if one.bad / one.let_through <= frame.highest]
+    return [point for point in curve.points if point.bad / point.let_through <= frame.highest]
 
 
 def _dash(is_main: bool) -> str:
@@ -104,19 +107,19 @@ def _dots(frame: Frame, offer: Offer | None, widest: float) -> tuple[Dot, ...]:
 
 
 def _note(offer: Offer | None, budget: float) -> str:
-    """Say what the axes and marks are: below the picture, since words in it would hide the lines on a phone."""
-    told = (
+    """Explain axes and marks below the picture, since words in it would hide the lines on a phone."""
+    sentence = (
         "Across: share of pull requests that the lane lets through. Up: share of those that turn out bad. "
         f"Dashed: your budget, {percent_in_full(budget)}."
     )
     if offer is None:
-        return told
+        return sentence
     start, most = percent_in_full(offer.threshold), bad_percent(offer.bad_high)
-    return f"{told} Dot: an opening today, from {start} on: up to {most} bad."
+    return f"{sentence} Dot: an opening today, from {start} on: up to {most} bad."
 
 
 def _summary(curves: Sequence[LaneCurve], offer: Offer | None, budget: float) -> str:
-    whose = " and ".join(WHOSE[one.source] for one in curves)
+    whose = " and ".join(WHOSE[curve.source] for curve in curves)
     if offer is None:
         return f"{whose}: no threshold keeps bad ones within {percent_in_full(budget)} with enough of them to tell"
     return (
@@ -127,17 +130,17 @@ def _summary(curves: Sequence[LaneCurve], offer: Offer | None, budget: float) ->
 
 def _table(curves: Sequence[LaneCurve]) -> Table:
     columns = ("From", "Let through", "Of", "Share", "Bad", "Share bad", "95 % interval", "Authors")
-    return Table(columns, tuple(_row(one, curve) for curve in curves for one in curve.points))
+    return Table(columns, tuple(_row(point, curve) for curve in curves for point in curve.points))
 
 
-def _row(one: LanePoint, curve: LaneCurve) -> tuple[str, ...]:
+def _row(point: LanePoint, curve: LaneCurve) -> tuple[str, ...]:
     return (
-        f"{percent_in_full(one.threshold)}, {WHOSE[curve.source]}",
-        count_words(one.let_through),
+        f"{percent_in_full(point.threshold)}, {WHOSE[curve.source]}",
+        count_words(point.let_through),
         count_words(curve.cases),
-        percent_words(one.let_through / curve.cases),
-        count_words(one.bad),
-        bad_percent(one.bad / one.let_through),
-        f"{bad_interval(one.bad_low, one.bad_high)} %",
-        f"{one.authors:,}",
+        percent_words(point.let_through / curve.cases),
+        count_words(point.bad),
+        bad_percent(point.bad / point.let_through),
+        f"{bad_interval(point.bad_low, point.bad_high)} %",
+        f"{point.authors:,}",
     )

@@ -1,8 +1,8 @@
-"""Plots as plain geometry for inline SVG, each with the table of the same figures behind it. Pure.
+"""Plots as plain geometry for inline SVG, each with a table of the same figures. Pure.
 
 A plot is 360 units wide, or 720 where it is `wide`: on a phone both are as wide as the screen, and the style sheet
-makes the letters of a wide one as much larger. Shares outside [0, 1] are drawn at the edge, and what is no finite
-number is nowhere, neither drawn nor in the table.
+enlarges a wide one's letters to match. Shares outside [0, 1] are drawn at the edge; a figure that is not a finite
+number is neither drawn nor in the table.
 """
 
 import math
@@ -14,12 +14,12 @@ Tone = Literal["flag", "review", "fast", "plain", "hollow"]
 Anchor = Literal["start", "middle", "end"]
 Spot = tuple[float, float]
 NARROW, WIDE = 360, 720
-LARGEST = 1e15  # of a figure that is drawn: nothing here is counted beyond it
+LARGEST = 1e15  # largest figure that is drawn; no count here exceeds it
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The figures of a plot as they are read: the first column names the row."""
+    """A plot's figures as text: the first column names the row."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -27,7 +27,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """Words at a place of a plot; a `note` names what stands there and is kept readable over lines."""
+    """Words at a place of a plot; a `note` names a mark and stays readable over lines."""
 
     x: float
     y: float
@@ -38,7 +38,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Stroke:
-    """A line through `points` as SVG writes them; `dash` as stroke-dasharray, "" for a full line."""
+    """A line through `points` in SVG notation; `dash` is a stroke-dasharray, "" for a full line."""
 
     points: str
     tone: Tone = "plain"
@@ -76,7 +76,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """One figure: `key` is its own on a page, `summary` says in a sentence what the picture shows."""
+    """One figure: `key` is unique on a page, `summary` describes the picture in a sentence."""
 
     key: str
     title: str
@@ -84,9 +84,9 @@ class Plot:
     height: int
     table: Table
     wide: bool = False
-    breadth: int = 0  # in units of its own, where it is neither narrow nor wide
-    note: str = ""  # what the axes and marks are, below the picture
-    rules: tuple[Stroke, ...] = ()  # the axes, and lines to read values by
+    breadth: int = 0  # in its own units, where it is neither narrow nor wide
+    note: str = ""  # explains axes and marks, below the picture
+    rules: tuple[Stroke, ...] = ()  # axes and grid lines
     areas: tuple[Area, ...] = ()
     boxes: tuple[Box, ...] = ()
     strokes: tuple[Stroke, ...] = ()
@@ -95,71 +95,71 @@ class Plot:
 
     @property
     def width(self) -> int:
-        """In units of its own."""
+        """Return the width in the plot's own units."""
         return self.breadth or (WIDE if self.wide else NARROW)
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Places shares of a range in a plot: the edges of the room that the axes enclose."""
+    """Maps shares and values to coordinates: the edges of the area that the axes enclose."""
 
     left: float
     right: float
     top: float
     bottom: float
-    highest: float = 1.0  # what stands at the top; 0 stands at the bottom
+    highest: float = 1.0  # value at the top; 0 is at the bottom
 
     def x(self, share: float) -> float:
-        """The place of a share of the breadth."""
+        """Return the coordinate of a share of the width."""
         return round(self.left + (self.right - self.left) * within(share), 1)
 
     def y(self, value: float) -> float:
-        """The place of a value between 0 and the highest."""
+        """Return the coordinate of a value between 0 and the highest."""
         return round(self.bottom - (self.bottom - self.top) * within(value / self.highest), 1)
 
     def rules(self, values: Iterable[float]) -> tuple[Stroke, ...]:
-        """A line across at each of these values."""
+        """Return a horizontal line at each of these values."""
         return tuple(Stroke(line([(self.left, self.y(value)), (self.right, self.y(value))])) for value in values)
 
 
 def within(share: float) -> float:
-    """The share kept in [0, 1]."""
+    """Return the share limited to [0, 1]."""
     return min(max(share, 0.0), 1.0)
 
 
 def is_drawn(*values: float | None) -> bool:
-    """Return whether all of these are figures that can be drawn: finite, and not beyond all counting."""
+    """Return whether all of these can be drawn: finite, and at most LARGEST."""
     return all(value is not None and math.isfinite(value) and abs(value) <= LARGEST for value in values)
 
 
 def line(spots: Iterable[Spot]) -> str:
-    """Places as SVG writes the points of a line."""
+    """Return points in SVG notation."""
     return " ".join(f"{round(x, 1):g},{round(y, 1):g}" for x, y in spots)
 
 
 def outline(upper: Sequence[Spot], lower: Sequence[Spot]) -> str:
-    """The outline of a band between two lines of equal length."""
+    """Return the outline of a band between two lines of equal length."""
     return line([*upper, *reversed(lower)])
 
 
 def places(count: int) -> list[float]:
-    """Shares of the breadth for so many figures beside each other, the middle for one."""
+    """Return evenly spaced shares of the width for `count` figures, the middle for one."""
     return [index / (count - 1) for index in range(count)] if count > 1 else [0.5] * count
 
 
 def some_of(count: int, most: int) -> list[int]:
-    """At most `most` numbers below `count`, evenly spaced from the last one back, in order: which ticks are named."""
+    """Return at most `most` evenly spaced indexes below `count`, counted back from the last: the ticks with names."""
     step = max(1, math.ceil(count / max(1, most)))
     return sorted(range(count - 1, -1, -step))
 
 
 def percent_words(share: float) -> str:
-    """A share in per cent with one decimal."""
+    """Format a share in per cent with one decimal."""
     return f"{100 * share:.1f} %"
 
 
 def month_words(month: str) -> str:
-    """A month such as "2026-03" in words; anything else as it is."""
+    """Format a month such as "2026-03" in words; return anything else unchanged."""
     year, _, number = month.partition("-")
     names = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
     if not number.isdigit() or not 1 <= int(number) <= len(names):
@@ -168,7 +168,7 @@ def month_words(month: str) -> str:
 
 
 def whiskers(x: float, low: float, high: float, frame: "Frame", tone: Tone = "plain") -> tuple[Stroke, ...]:
-    """An interval as a line with a bar at each end; an end beyond the frame has an arrow instead, as it is cut."""
+    """Return an interval as a line with a bar at each end; an end beyond the frame has an arrow instead."""
     top, bottom = frame.y(high), frame.y(low)
     ends = [line([(x - 4, bottom), (x + 4, bottom)])]
     is_cut = high > frame.highest * (1 + 1e-9)
@@ -177,6 +177,6 @@ def whiskers(x: float, low: float, high: float, frame: "Frame", tone: Tone = "pl
 
 
 def round_up(value: float) -> float:
-    """The least of 1, 2, 5 times a power of ten that is not below a value above 0: the top of an axis."""
+    """Return the least 1, 2 or 5 times a power of ten that is not below a positive value: the top of an axis."""
     power = 10.0 ** math.floor(math.log10(value))
     return next((step * power for step in (1, 2, 5) if value <= step * power * (1 + 1e-9)), 10 * power)

@@ -1,12 +1,12 @@
-"""Draws charts and tables of reports: reliability, orders, budgets, false approvals, attack simulations. Pure.
+"""Draw charts and tables of reports: reliability, orders, budgets, false approvals, attack simulations. Pure.
 
-The orders are those of the inbox, and the budgets what each of them gave. None stands for a chart that has nothing to
-show: pages then say what is missing.
+The orders are those of the inbox, and the budgets the results of each. None means that a chart has nothing to show:
+pages then say what is missing.
 
-False approvals over time are what the lane would have let through in the backtest, and what it really did. Both are
-drawn against the budget, told apart by the form of their marks, and stand in one table.
+False approvals over time are those of the backtest and the lane's real ones. Both are drawn against the budget, with
+different marks, in one table.
 
-The last attack simulations are told in sentences for the dashboard.
+The last attack simulations are described in sentences for the dashboard.
 """
 
 from collections.abc import Mapping, Sequence
@@ -60,7 +60,7 @@ from triage.presenters.lane import FEWEST_TOLD
 
 SQUARE = Frame(left=44, right=348, top=12, bottom=288)
 TICKS = 4  # months named below an axis: at phone width a name takes a sixth of it
-FEWEST_BAD = 100  # bad ones from which orders are compared: with them a 95 % interval of a share is 20 points wide
+FEWEST_BAD = 100  # least number of bad ones to compare orders: a 95 % interval of a share is then 20 points wide
 WAYS = {"recipe": "estimated", "certificate": "certified"}
 GROUPS: Mapping[str, str] = {
     "outside": "people without push access",
@@ -75,28 +75,36 @@ ORDERS: Mapping[str, str] = {
     "random": "At random",
     "best": "Best possible",
 }
-COMPARED = ("need", "model", "oldest")  # the orders that are shown at first
+COMPARED = ("need", "model", "oldest")  # the orders shown at first
 NOT_SHOWN = "\N{EN DASH}"
 
 
 def reliability(key: str, bins: Sequence[ShownBin], words: str = "") -> Plot | None:
-    """Predicted against observed, bin by bin, in the band in which calibrated probabilities would lie."""
-    drawn = [one for one in bins if is_drawn(one.told, one.came, one.low, one.high)]
-    if not drawn:
+    """Plot predicted against observed shares, bin by bin, with the band for calibrated probabilities."""
+    valid_bins = [
+        score_bin for score_bin in bins if is_drawn(score_bin.told, score_bin.came, score_bin.low, score_bin.high)
+    ]
+    if not valid_bins:
         return None
-    low, high = _tenths([value for one in drawn for value in (one.told, one.came, one.low, one.high)])
+    low, high = _tenths(
+        [value for score_bin in valid_bins for value in (score_bin.told, score_bin.came, score_bin.low, score_bin.high)]
+    )
 
     def place(told: float, came: float) -> Spot:
         return SQUARE.x((told - low) / (high - low)), SQUARE.y((came - low) / (high - low))
 
-    spots = [place(one.told, one.came) for one in drawn]
-    upper, lower = [place(one.told, one.high) for one in drawn], [place(one.told, one.low) for one in drawn]
+    spots = [place(score_bin.told, score_bin.came) for score_bin in valid_bins]
+    upper, lower = (
+        [place(score_bin.told, score_bin.high) for score_bin in valid_bins],
+        [place(score_bin.told, score_bin.low) for score_bin in valid_bins],
+    )
     named = [(share, f"{100 * (low + share * (high - low)):g}") for share in (0, 0.5, 1)]
-    outside = sum(not one.low <= one.came <= one.high for one in drawn)
+    outside = sum(not score_bin.low <= score_bin.came <= score_bin.high for score_bin in valid_bins)
     return Plot(
         key=key,
         title=f"Predicted against observed clean merges{words}",
-        summary=f"{sum(one.n for one in drawn):,} settled pull requests in {_bins(len(drawn))}; {_outside(outside)}",
+        summary=f"{sum(score_bin.n for score_bin in valid_bins):,} settled pull requests "
+        f"in {_bins(len(valid_bins))}; {_outside(outside)}",
         height=330,
         note="Across: what was said. Up: what came true. Band: where 95 % of honest scores would fall."
         + (
@@ -104,10 +112,10 @@ def reliability(key: str, bins: Sequence[ShownBin], words: str = "") -> Plot | N
             if (low, high) == (0, 1)
             else f" Both axes run from {100 * low:g} to {100 * high:g} %, where the scores are."
         ),
-        table=_reliability_table(drawn),
+        table=_reliability_table(valid_bins),
         rules=(*_axes(SQUARE), Stroke(line([(44, 288), (348, 12)]), dash="4 4")),
-        areas=(Area(outline(upper, lower)),) if len(drawn) > 1 else (),
-        strokes=(Stroke(line(spots)),) if len(drawn) > 1 else (Stroke(line([upper[0], lower[0]])),),
+        areas=(Area(outline(upper, lower)),) if len(valid_bins) > 1 else (),
+        strokes=(Stroke(line(spots)),) if len(valid_bins) > 1 else (Stroke(line([upper[0], lower[0]])),),
         dots=tuple(Dot(x, y) for x, y in spots),
         labels=(
             *(Label(SQUARE.left - 8, SQUARE.y(share) + 4, words, "end") for share, words in named),
@@ -126,12 +134,14 @@ def _tenths(shares: Sequence[float]) -> tuple[float, float]:
 
 
 def score_answer(bins: Sequence[ShownBin]) -> tuple[str, str]:
-    """Answer whether scores come true: a word, and what it rests on; "" where nothing was judged."""
-    drawn = [one for one in bins if is_drawn(one.told, one.came, one.low, one.high)]
-    if not drawn:
+    """Say whether scores come true: a word, and its evidence; "" where nothing was judged."""
+    valid_bins = [
+        score_bin for score_bin in bins if is_drawn(score_bin.told, score_bin.came, score_bin.low, score_bin.high)
+    ]
+    if not valid_bins:
         return "Not tested yet.", ""
-    largest = max(drawn, key=lambda one: (one.n, one.told))
-    is_outside = any(not one.low <= one.came <= one.high for one in drawn)
+    largest = max(valid_bins, key=lambda score_bin: (score_bin.n, score_bin.told))
+    is_outside = any(not score_bin.low <= score_bin.came <= score_bin.high for score_bin in valid_bins)
     word = "Not everywhere." if is_outside else "Yes, so far."
     return word, f"Where it said {percent(largest.told)}, {percent(largest.came)} stayed clean."
 
@@ -146,19 +156,20 @@ def _outside(outside: int) -> str:
     return f"{outside} outside the band in which calibrated probabilities would lie in 95 of 100 draws"
 
 
-def _reliability_table(drawn: Sequence[ShownBin]) -> Table:
+def _reliability_table(bins: Sequence[ShownBin]) -> Table:
     rows = tuple(
-        (percent(one.told), percent(one.came), percent_interval(one.low, one.high), f"{one.n:,}") for one in drawn
+        (percent(row_bin.told), percent(row_bin.came), percent_interval(row_bin.low, row_bin.high), f"{row_bin.n:,}")
+        for row_bin in bins
     )
     return Table(("Predicted", "Observed", "Band", "Pull requests"), rows)
 
 
-def verdict(one: ShownLabel) -> tuple[str, str]:
-    """Answer in a word whether the score tells clean from bad in the backtest, and say by how many pairs.
+def verdict(label: ShownLabel) -> tuple[str, str]:
+    """Say whether the score separates clean from bad in the backtest, with the share of correct pairs.
 
-    Without skill an AUC has this standard error; within two of them from a half it says nothing.
+    An AUC without skill has this standard error; within two of them from a half it shows nothing.
     """
-    outside = one.groups[0]
+    outside = label.groups[0]
     clean, bad = outside.n - outside.bad, outside.bad
     if outside.auc is None or not clean or not bad:
         return "Too early to say.", ""
@@ -171,33 +182,33 @@ def verdict(one: ShownLabel) -> tuple[str, str]:
     )
 
 
-def backtest_of(found: ShownBacktest | None, label: str) -> ShownLabel | None:
-    """Return what the newest backtest says of a label; None where it has judged nothing."""
-    one = next((one for one in found.labels if one.label == label), None) if found else None
-    return one if one and one.groups and one.groups[0].n else None
+def backtest_of(report: ShownBacktest | None, label: str) -> ShownLabel | None:
+    """Return the newest backtest of a label; None where it has judged nothing."""
+    candidate = next((candidate for candidate in report.labels if candidate.label == label), None) if report else None
+    return candidate if candidate and candidate.groups and candidate.groups[0].n else None
 
 
-def order_words(one: ShownLabel | None) -> str:
-    """Say in one line how well the queue's order did in the newest backtest, or what would measure it."""
+def order_words(label: ShownLabel | None) -> str:
+    """Describe in one line how well the queue's order did in the newest backtest, or how to measure it."""
     return (
-        order_sentence(one)
+        order_sentence(label)
         or "The order of the inbox is not measured yet. manage.py backtest measures it on past pull requests."
     )
 
 
-def order_sentence(one: ShownLabel | None) -> str:
-    """Say how many of the bad ones the first third of the inbox held, beside other orders; "" where none was bad."""
-    orders = {order.name: order for order in one.orders if order.group == "outside"} if one else {}
+def order_sentence(label: ShownLabel | None) -> str:
+    """Say how many of the bad ones were in the first third of the inbox and of other orders; "" where none was bad."""
+    orders = {order.name: order for order in label.orders if order.group == "outside"} if label else {}
     need, oldest, model = (orders.get(name) for name in ("need", "oldest", "model"))
     if not (need and oldest and model) or need.bad is None or need.wait is None or need.first_timer_longest is None:
         return ""
     if need.bad < FEWEST_BAD:
-        there = "is 1" if need.bad == 1 else f"are {need.bad}"
+        count_words = "is 1" if need.bad == 1 else f"are {need.bad}"
         return (
             f"To compare orders of the inbox, the backtest needs at least {FEWEST_BAD} past pull requests that were "
-            f"refused, reverted or fixed; there {there}."
+            f"refused, reverted or fixed; there {count_words}."
         )
-    shares = (f"{percent_words(one.third)} ({_third(one.third, need.bad)})" for one in (need, oldest, model))
+    shares = (f"{percent_words(label.third)} ({_third(label.third, need.bad)})" for label in (need, oldest, model))
     of_inbox, of_oldest, of_model = shares
     return (
         f"Of {need.bad:,} past pull requests that were refused, reverted or fixed, the first third of the inbox would "
@@ -212,25 +223,25 @@ def _third(share: float, bad: int) -> str:
     return percent_interval(low, high)
 
 
-def groups_table(one: ShownLabel) -> Table:
-    """Return how many of each group went bad, and how well the score ordered them."""
+def groups_table(label: ShownLabel) -> Table:
+    """Return for each group how many turned out bad, and how well the score ordered them."""
     rows = tuple(
         (GROUPS[group.group], f"{group.n:,}", f"{group.bad:,}", _bad_share(group), pairs(group.auc))
-        for group in one.groups
+        for group in label.groups
     )
     return Table(("Sent by", "Pull requests", "Went bad", "Share", "Pairs in the right order"), rows)
 
 
 def few_orders_table(table: Table) -> Table:
-    """Return of all orders the inbox and its two rivals, with their first third and how long half wait."""
+    """Return the inbox and its two rivals of all orders, with their first third and median wait."""
     shown, columns = [ORDERS[name] for name in COMPARED], (0, 2, 4)
-    rows = tuple(tuple(row[at] for at in columns) for row in table.rows if row[0] in shown)
-    return Table(tuple(table.columns[at] for at in columns), rows)
+    rows = tuple(tuple(row[column] for column in columns) for row in table.rows if row[0] in shown)
+    return Table(tuple(table.columns[column] for column in columns), rows)
 
 
-def orders_table(one: ShownLabel) -> Table:
-    """The orders of the inbox, the served one first."""
-    everybody = {order.name: order.third for order in one.orders if order.group == "all"}
+def orders_table(label: ShownLabel) -> Table:
+    """Return the orders of the inbox, the served one first."""
+    everybody = {order.name: order.third for order in label.orders if order.group == "all"}
     rows = tuple(
         (
             ORDERS[order.name],
@@ -241,18 +252,18 @@ def orders_table(one: ShownLabel) -> Table:
             _days(order.first_timer_longest),
         )
         for name in ORDERS
-        for order in one.orders
+        for order in label.orders
         if (order.group, order.name) == ("outside", name) and (order.bad is None or order.bad >= FEWEST_BAD)
     )
     heads = ("First tenth", "First third", "First third, all", "Half wait up to", "Longest wait of a first-timer")
     return Table(("Order", *heads), rows)
 
 
-def lanes_table(one: ShownLabel) -> Table:
-    """Return what a lane of each budget would have let through, and of all with those by people who may push."""
-    everybody = {(lane.budget, lane.way): lane for lane in one.budgets if lane.group == "all"}
+def lanes_table(label: ShownLabel) -> Table:
+    """Return what a lane of each budget would have let through, without and with people who may push."""
+    everybody = {(lane.budget, lane.way): lane for lane in label.budgets if lane.group == "all"}
     rows = tuple(
-        _lane_row(lane, everybody.get((lane.budget, lane.way))) for lane in one.budgets if lane.group == "outside"
+        _lane_row(lane, everybody.get((lane.budget, lane.way))) for lane in label.budgets if lane.group == "outside"
     )
     heads = ("Let through", "Of", "People", "Went bad", "Share", "95 % interval", "All: let through, bad")
     return Table(("Budget", *heads), rows)
@@ -267,42 +278,42 @@ def _lane_row(lane: ShownBudget, everybody: ShownBudget | None) -> tuple[str, ..
     return name, *(f"{count:,}" for count in (lane.lane, lane.n, lane.authors, lane.bad)), share, edges, beside
 
 
-def lane_sentence(one: ShownLabel) -> tuple[str, str]:
-    """Answer what an estimated lane of the smallest budget would have let through: its counts, and what that means."""
-    lane = _smallest_estimated(one)
+def lane_sentence(label: ShownLabel) -> tuple[str, str]:
+    """Say what an estimated lane of the smallest budget would have let through: its counts, and their meaning."""
+    lane = _smallest_estimated(label)
     if lane is None or not lane.lane or lane.rate is None:
         return "Nothing.", "No lane would ever have opened in this past."
-    kept = "within" if lane.rate <= lane.budget else "above"
+    relation = "within" if lane.rate <= lane.budget else "above"
     bad = f"{lane.bad:,} of them went bad, {bad_percent(lane.rate)}"
     return (
         f"{lane.lane:,} of {lane.n:,}.",
-        f"{bad}. That is {kept} {percent_in_full(lane.budget)}, the smallest budget that the backtest tries.",
+        f"{bad}. That is {relation} {percent_in_full(lane.budget)}, the smallest budget that the backtest tries.",
     )
 
 
-def _smallest_estimated(one: ShownLabel) -> ShownBudget | None:
-    lanes = [lane for lane in one.budgets if (lane.group, lane.way) == ("outside", "recipe")]
+def _smallest_estimated(label: ShownLabel) -> ShownBudget | None:
+    lanes = [lane for lane in label.budgets if (lane.group, lane.way) == ("outside", "recipe")]
     return min(lanes, key=lambda lane: lane.budget, default=None)
 
 
-def newcomers_sentence(one: ShownLabel) -> tuple[str, str]:
-    """Answer how first pull requests of people fared: their share of bad ones, and what the lane did with them."""
-    groups = {group.group: group for group in one.groups}
-    first, outside = groups.get("newcomers"), groups.get("outside")
-    if not first or not outside or not first.n:
+def newcomers_sentence(label: ShownLabel) -> tuple[str, str]:
+    """Say how people's first pull requests turned out: their share of bad ones, and the lane's effect on them."""
+    groups = {group.group: group for group in label.groups}
+    first_pulls, outside = groups.get("newcomers"), groups.get("outside")
+    if not first_pulls or not outside or not first_pulls.n:
         return "Too early to say.", ""
-    lane = _smallest_estimated(one)
+    lane = _smallest_estimated(label)
     through = (
         f" The lane would have let {lane.newcomers:,} of them through, {lane.newcomers_bad:,} bad." if lane else ""
     )
     return (
-        f"{first.bad:,} of {things(first.n, 'first pull request')} went bad.",
-        f"That is {_bad_share(first)}; of everybody's {_bad_share(outside)}.{through}",
+        f"{first_pulls.bad:,} of {things(first_pulls.n, 'first pull request')} went bad.",
+        f"That is {_bad_share(first_pulls)}; of everybody's {_bad_share(outside)}.{through}",
     )
 
 
 def pairs(value: float | None) -> str:
-    """An AUC as pairs of a clean and a bad pull request of which the clean one scored higher."""
+    """Format an AUC as pairs of a clean and a bad pull request in which the clean one scored higher."""
     return NOT_SHOWN if value is None else f"{100 * value:.0f} of 100"
 
 
@@ -319,9 +330,9 @@ def _axes(frame: Frame) -> tuple[Stroke, ...]:
 
 
 FRAME = Frame(left=92, right=700, top=16, bottom=212)
-BESIDE = 6  # units between the middle of a month and the marks of either series
+BESIDE = 6  # units between the middle of a month and each series' marks
 SIDE = 10  # of a square
-EDGE = 0.08  # of the breadth, kept free at either end: marks stand clear of the axis, and names inside the picture
+EDGE = 0.08  # share of the width, free at either end: marks are clear of the axis, and names stay inside the picture
 Month = ShownMonth | LaneMonth
 
 
@@ -332,25 +343,29 @@ class _Series:
     beside: int
 
     def over(self, budget: float) -> int:
-        return sum(one.bad / one.n > budget for one in self.months)
+        return sum(month.bad / month.n > budget for month in self.months)
 
 
 def false_approvals(key: str, lane: ShownLane | None, results: Sequence[LaneMonth], budget: float) -> Plot | None:
-    """The share of bad ones in the fast lane by month: of the backtest as dots, of what it really did as squares.
+    """Plot the fast lane's share of bad ones by month: the backtest's as dots, the real ones as squares.
 
     None where neither has a month. `budget` is a share in (0, 1).
     """
     series = [
-        _Series(name, drawn, beside)
+        _Series(name, valid_months, beside)
         for name, months, beside in (
             ("backtest (dots)", lane.months if lane else (), -BESIDE),
             ("live (squares)", results, BESIDE),
         )
-        if (drawn := [one for one in months if one.n > 0 and is_drawn(one.n, one.bad, one.low, one.high)])
+        if (
+            valid_months := [
+                month for month in months if month.n > 0 and is_drawn(month.n, month.bad, month.low, month.high)
+            ]
+        )
     ]
     if not series:
         return None
-    names = sorted({one.month for its in series for one in its.months})
+    names = sorted({month.month for line_of in series for month in line_of.months})
     frame = _frame(series, budget)
     xs = dict(zip(names, (frame.x(EDGE + (1 - 2 * EDGE) * share) for share in places(len(names))), strict=True))
     level, limit = frame.y(budget), "limit" if results else "budget"
@@ -368,30 +383,34 @@ def false_approvals(key: str, lane: ShownLane | None, results: Sequence[LaneMont
             Stroke(line([(frame.left, level), (frame.right, level)]), "flag", "6 4"),
             *(
                 mark
-                for its in series
-                for one in its.months
-                for mark in whiskers(xs[one.month] + its.beside, one.low, one.high, frame)
+                for line_of in series
+                for month in line_of.months
+                for mark in whiskers(xs[month.month] + line_of.beside, month.low, month.high, frame)
             ),
         ),
-        dots=tuple(_dot(one, xs, frame, budget) for its in series if its.beside < 0 for one in its.months),
-        boxes=tuple(_square(one, xs, frame, budget) for its in series if its.beside > 0 for one in its.months),
+        dots=tuple(
+            _dot(month, xs, frame, budget) for line_of in series if line_of.beside < 0 for month in line_of.months
+        ),
+        boxes=tuple(
+            _square(month, xs, frame, budget) for line_of in series if line_of.beside > 0 for month in line_of.months
+        ),
         labels=(
             *(
-                Label(frame.left - 10, frame.y(at) + 5, f"{100 * at:g} %", "end")
-                for at in (0, frame.highest / 2, frame.highest)
+                Label(frame.left - 10, frame.y(tick) + 5, f"{100 * tick:g} %", "end")
+                for tick in (0, frame.highest / 2, frame.highest)
             ),
-            *(Label(xs[names[at]], 242, month_words(names[at])) for at in some_of(len(names), TICKS)),
+            *(Label(xs[names[tick]], 242, month_words(names[tick])) for tick in some_of(len(names), TICKS)),
         ),
     )
 
 
 def lane_answer(results: Sequence[LaneMonth]) -> tuple[str, str]:
-    """Answer how much of what lanes let through turned out bad in a sentence, and what it rests on; "" for nothing.
+    """Say how much of what lanes let through turned out bad, and the evidence; "" for nothing.
 
-    Below FEWEST_TOLD settled a share says nothing, so there is none. A share above the limit alone shuts no lane:
-    `still_open` says what it still takes.
+    Below FEWEST_TOLD settled a share means nothing, so there is none. A share above the limit alone does not shut a
+    lane: `still_open` says what is missing.
     """
-    settled, bad = sum(one.n for one in results), sum(one.bad for one in results)
+    settled, bad = sum(month.n for month in results), sum(month.bad for month in results)
     if not settled:
         return "", ""
     if settled < FEWEST_TOLD:
@@ -399,7 +418,7 @@ def lane_answer(results: Sequence[LaneMonth]) -> tuple[str, str]:
         return f"{settled:,} settled, {known}: too few to judge.", ""
     budget, (low, high) = live_budget(results), share_interval(bad, settled)
     within = "within" if high <= budget else "not surely within" if bad / settled <= budget else "above"
-    of_lanes = "limit of its lane" if len({one.budget for one in results}) == 1 else "average limit of these lanes"
+    of_lanes = "limit of its lane" if len({month.budget for month in results}) == 1 else "average limit of these lanes"
     share = f"{bad_percent(bad / settled)}, {within} {budget_percent(budget)}, the {of_lanes}"
     edges = bad_interval(low, high).replace("\N{EN DASH}", " % and ")
     return (
@@ -410,66 +429,65 @@ def lane_answer(results: Sequence[LaneMonth]) -> tuple[str, str]:
 
 
 def still_open(name: str, needed: int) -> str:
-    """Say of an open lane above its limit how many bad ones in a row would shut it."""
+    """Say how many bad outcomes in a row would shut an open lane above its limit."""
     more = "if the next one is bad too" if needed == 1 else f"if the next {needed:,} are bad too"
     return f"{visible_name(name)} is open: too few have settled to shut it. It shuts {more}."
 
 
 def live_budget(results: Sequence[LaneMonth]) -> float:
-    """The share of what went through that might be bad, by the lanes of those moments."""
-    return sum(one.n * one.budget for one in results) / sum(one.n for one in results)
+    """Return the budgeted share of bad ones, averaged over the lanes at the time."""
+    return sum(month.n * month.budget for month in results) / sum(month.n for month in results)
 
 
 def _frame(series: Sequence[_Series], budget: float) -> Frame:
-    """The axes, high enough for twice the budget and for every share, though not for every whisker."""
-    highest = max(one.bad / one.n for its in series for one in its.months)
+    """Return the axes, high enough for twice the budget and for every share, though not for every whisker."""
+    highest = max(month.bad / month.n for line_of in series for month in line_of.months)
     top = min(1.0, round_up(max(2 * budget, 1.2 * highest)))
     return Frame(FRAME.left, FRAME.right, FRAME.top, FRAME.bottom, top)
 
 
-def _dot(one: Month, xs: dict[str, float], frame: Frame, budget: float) -> Dot:
-    share = one.bad / one.n
-    return Dot(round(xs[one.month] - BESIDE, 1), frame.y(share), SIDE / 2, "flag" if share > budget else "plain")
+def _dot(month: Month, xs: dict[str, float], frame: Frame, budget: float) -> Dot:
+    share = month.bad / month.n
+    return Dot(round(xs[month.month] - BESIDE, 1), frame.y(share), SIDE / 2, "flag" if share > budget else "plain")
 
 
-def _square(one: Month, xs: dict[str, float], frame: Frame, budget: float) -> Box:
-    share = one.bad / one.n
-    x, y = xs[one.month] + BESIDE - SIDE / 2, frame.y(share) - SIDE / 2
+def _square(month: Month, xs: dict[str, float], frame: Frame, budget: float) -> Box:
+    share = month.bad / month.n
+    x, y = xs[month.month] + BESIDE - SIDE / 2, frame.y(share) - SIDE / 2
     return Box(round(x, 1), round(y, 1), SIDE, SIDE, "flag" if share > budget else "plain")
 
 
 def _summary(series: Sequence[_Series], limit: str, budget: float) -> str:
-    told = "; ".join(f"{its.name}: {_over(its.over(budget), len(its.months))}" for its in series)
-    return f"{told} above the {limit} of {budget_percent(budget)}; single months may exceed it, the total may not"
+    parts = "; ".join(f"{line_of.name}: {_count_over(line_of.over(budget), len(line_of.months))}" for line_of in series)
+    return f"{parts} above the {limit} of {budget_percent(budget)}; single months may exceed it, the total may not"
 
 
-def _over(over: int, months: int) -> str:
+def _count_over(over: int, months: int) -> str:
     return f"{over or 'none'} of {months} month{'' if months == 1 else 's'}"
 
 
 def _table(series: Sequence[_Series]) -> Table:
-    rows = tuple(_row(one, its.name) for its in series for one in its.months)
+    rows = tuple(_row(month, line_of.name) for line_of in series for month in line_of.months)
     return Table(("Month", "Let through", "Bad", "Share", "95 % interval"), rows)
 
 
-def _row(one: Month, name: str) -> tuple[str, ...]:
-    counts = (f"{one.n:,.6g}", f"{one.bad:,.6g}")
-    shares = (bad_percent(one.bad / one.n), f"{bad_interval(one.low, one.high)} %")
-    return f"{month_words(one.month)}, {name.partition(' ')[0]}", *counts, *shares
+def _row(month: Month, name: str) -> tuple[str, ...]:
+    counts = (f"{month.n:,.6g}", f"{month.bad:,.6g}")
+    shares = (bad_percent(month.bad / month.n), f"{bad_interval(month.low, month.high)} %")
+    return f"{month_words(month.month)}, {name.partition(' ')[0]}", *counts, *shares
 
 
 def like_these(lane: ShownLane | None) -> Mapping[str, str]:
-    """Return what the backtest says of each lane's rows, in a sentence by lane.
+    """Return the backtest's result for each lane's rows, a sentence by lane.
 
-    None for a lane where it had no pull request.
-
-    It knows scores and no findings: of what is not let through it counts those whose score alone leads there.
+    Lanes without a pull request in the backtest are omitted. It knows scores and no findings: rows outside the fast
+    lane are those that the score alone sends there.
     """
     shares = {Lane.FAST_LANE: lane, Lane.NORMAL_QUEUE: lane and lane.review, Lane.NEEDS_HUMAN: lane and lane.flagged}
-    return {str(key): _came(key, share) for key, share in shares.items() if share is not None and share.n > 0}
+    return {str(key): _lane_result(key, share) for key, share in shares.items() if share is not None and share.n > 0}
 
 
-def _came(lane: Lane, share: ShownLane | ShownShare) -> str:
+def _lane_result(lane: Lane, share: ShownLane | ShownShare) -> str:
     these = (
         "like these in the backtest" if lane is Lane.FAST_LANE else "in the backtest that the score alone sends here"
     )
@@ -478,11 +496,11 @@ def _came(lane: Lane, share: ShownLane | ShownShare) -> str:
 
 
 def lane_words(lane: ShownLane, exact: bool) -> str:
-    """On which lane the figures of the backtest rest, by the exact threshold or not."""
+    """Say which lane is behind the backtest's figures, with its exact threshold or without."""
     at = f" at {percent_in_full(lane.threshold)} or above" if exact and lane.threshold is not None else ""
     if lane.certified:
-        made = f"{lane.made_at.day} {lane.made_at:%b %Y}"
-        return f"Backtest: what the certified threshold would have let through{at}, of the year before {made}."
+        made_on = f"{lane.made_at.day} {lane.made_at:%b %Y}"
+        return f"Backtest: what the certified threshold would have let through{at}, of the year before {made_on}."
     return f"Backtest: nothing is certified. This is what the threshold that comes nearest would have let through{at}."
 
 
@@ -492,8 +510,8 @@ NOT_YET = (
 )
 
 
-def attack_sentences(found: ShownReport | None) -> tuple[str, ...]:
-    """The last run in two sentences with its date; where there is none, how to start one."""
-    if found is None:
+def attack_sentences(report: ShownReport | None) -> tuple[str, ...]:
+    """Describe the last run in two sentences with its date; without one, how to start it."""
+    if report is None:
         return (NOT_YET,)
-    return say_result(found), f"Simulated on {found.at.day} {found.at:%b %Y} on {say_graph(found)}"
+    return say_result(report), f"Simulated on {report.at.day} {report.at:%b %Y} on {say_graph(report)}"

@@ -1,7 +1,7 @@
 """Colours for the lines of a diff: Pygments' tokens as a few classes, within bounds of size and time. Pure.
 
-The text is a stranger's, and one regular expression of a lexer may take time in the square of what it is given: so only
-languages named here are read, in short pieces, and where the time is over the rest stays plain.
+The text is a stranger's, and a lexer's regular expression may take quadratic time: so only the languages listed here
+are read, in short pieces, and once the time is used up the rest stays plain.
 """
 
 import re
@@ -11,11 +11,12 @@ from functools import lru_cache
 from time import thread_time
 from typing import Any
 
-LINE = 500  # characters of a line beyond which its hunk stays plain
-# What a lexer is given at once, and the longest run of blank in it. Of 12,000 characters that were nearly all blank one
-# match of the C++ lexer took 3 s of CPU; within these bounds no hostile piece that was tried outran the time allowed.
+LINE = 500  # longest line in characters; a hunk with a longer one stays plain
+# The size of a lexer's input, and the longest run of blanks in it. One match of the C++ lexer took 3 s of CPU for
+# 12,000 characters that were nearly all blank; within these bounds no hostile piece that was tried exceeded the time
+# allowed.
 PIECE, BLANK = 4_000, 200
-STRIDE = 32  # tokens between two looks at the clock
+STRIDE = 32  # tokens between two checks of the clock
 # Lexers of Pygments by the ending of a file's name, and by the whole name.
 LEXERS = {
     **dict.fromkeys(("py", "pyi", "pyw"), "python"),
@@ -39,7 +40,7 @@ LEXERS = {
     "ml": "ocaml",
     "dockerfile": "docker",
 }
-CLASSES = (  # the first that holds the token
+CLASSES = (  # the first match decides
     ("n", ("Keyword.Constant",)),
     ("k", ("Keyword", "Operator.Word", "Comment.Preproc")),
     ("c", ("Comment", "Literal.String.Doc")),
@@ -54,7 +55,7 @@ Spans = list[Span]
 
 @dataclass(slots=True)
 class Allowance:
-    """The rest that may still be coloured on one page: characters, and CPU seconds of this thread."""
+    """The remaining characters and CPU seconds of this thread for colouring one page."""
 
     characters: int = 100_000
     seconds: float = 0.3
@@ -62,35 +63,35 @@ class Allowance:
     ends: float | None = None
 
     def over(self) -> bool:
-        """Return whether the time is up; it begins with the first question."""
+        """Return whether the time is up; it starts with the first call."""
         if self.ends is None:
             self.ends = self.clock() + self.seconds
         return self.clock() > self.ends
 
 
 def language(path: str) -> str | None:
-    """The lexer for a file of this name; None where it stays plain."""
+    """Return the lexer for a file of this name; None where it stays plain."""
     name = path.rpartition("/")[2].lower()
     ending = name.rpartition(".")[2]
-    found = LEXERS.get(ending)
-    return ending if found == "" else found
+    lexer = LEXERS.get(ending)
+    return ending if lexer == "" else lexer
 
 
 def colour(name: str | None, lines: Sequence[str], allowance: Allowance) -> list[Spans]:
-    """The lines, which follow each other, as spans; plain where they are too long or the allowance is used up."""
+    """Return consecutive lines as spans; plain where they are too long or the allowance is used up."""
     if name is None or not lines or max(map(len, lines)) > LINE:
         return [[("", line)] for line in lines]
     return [spans for piece in _pieces(lines) for spans in _piece(name, piece, allowance)]
 
 
 def _pieces(lines: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The lines in order, in parts of at most PIECE characters: what spans two of them is taken for two things."""
+    """Yield the lines in order, in parts of at most PIECE characters; a token across two parts is read as two."""
     start = size = 0
-    for place, line in enumerate(lines):
+    for index, line in enumerate(lines):
         size += len(line) + 1
         if size > PIECE:
-            yield lines[start:place]
-            start, size = place, len(line) + 1
+            yield lines[start:index]
+            start, size = index, len(line) + 1
     yield lines[start:]
 
 
@@ -99,27 +100,27 @@ def _piece(name: str, lines: Sequence[str], allowance: Allowance) -> list[Spans]
     if len(text) > allowance.characters or _BLANKS.search(text) or allowance.over():
         return plain
     allowance.characters -= len(text)
-    found = _spans(_lexer(name), text, allowance)
-    return found if found is not None and _texts(found) == list(lines) else plain
+    spans = _spans(_lexer(name), text, allowance)
+    return spans if spans is not None and _texts(spans) == list(lines) else plain
 
 
 def _spans(lexer: Any, text: str, allowance: Allowance) -> list[Spans] | None:
-    """Line by line what the lexer says; None where the time was up before its end."""
-    found: list[Spans] = [[]]
+    """Return the lexer's spans, line by line; None where the time ran out."""
+    lines: list[Spans] = [[]]
     for count, (_, kind, value) in enumerate(lexer.get_tokens_unprocessed(text), 1):
         if count % STRIDE == 0 and allowance.over():
             return None
         first, *others = value.split("\n")
-        _add(found[-1], _class_of(str(kind)), first)
+        _add(lines[-1], _class_of(str(kind)), first)
         for line in others:
-            found.append([])
-            _add(found[-1], _class_of(str(kind)), line)
-    return found
+            lines.append([])
+            _add(lines[-1], _class_of(str(kind)), line)
+    return lines
 
 
-def _texts(found: list[Spans]) -> list[str]:
-    """Return what a reader sees of the spans: a lexer that loses or changes a character is not believed."""
-    return ["".join(text for _, text in line) for line in found]
+def _texts(lines: list[Spans]) -> list[str]:
+    """Return the visible text of the spans: a lexer that loses or changes a character is not trusted."""
+    return ["".join(text for _, text in line) for line in lines]
 
 
 def _add(line: Spans, name: str, text: str) -> None:
@@ -132,7 +133,7 @@ def _add(line: Spans, name: str, text: str) -> None:
 @lru_cache(maxsize=256)
 def _class_of(kind: str) -> str:
     path = kind.removeprefix("Token.") + "."
-    return next((name for name, kinds in CLASSES if any(path.startswith(f"{one}.") for one in kinds)), "")
+    return next((name for name, kinds in CLASSES if any(path.startswith(f"{prefix}.") for prefix in kinds)), "")
 
 
 @lru_cache(maxsize=64)

@@ -1,6 +1,6 @@
-"""Builds the page of a change, or of the difference between two rounds, from the texts of their patches.
+"""Build the page of a change, or of the difference between two rounds, from the texts of their patches.
 
-Flags of a model name places; the lines that they are about are read from the patch.
+A model's flags name places; the quoted lines are read from the patch.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,38 +32,38 @@ from triage.presenters.review import (
     with_dismissals,
 )
 
-LIMITS = Limits(lines=50_000, seconds=1.5)  # what a page waits for: 50,000 lines take .5 s of CPU
-MAILS, MESSAGE = 20, 2_000  # messages of a series that are shown, and characters of one
+LIMITS = Limits(lines=50_000, seconds=1.5)  # bounds of a page: 50,000 lines take .5 s of CPU
+MAILS, MESSAGE = 20, 2_000  # messages shown of a series, and characters of each
 
 
 @dataclass(frozen=True, slots=True)
 class DiffPage:
-    """Files with their lines; `findings` is everything that was found, `loose` what stands at no file of the change."""
+    """Files with their lines; `findings` are all findings, `loose` those outside the files of the change."""
 
     files: tuple[FileView, ...] = ()
     findings: tuple[NoteView, ...] = ()
     loose: tuple[tuple[str, NoteView], ...] = ()  # each with its id
     sentences: tuple[str, ...] = ()
     messages: tuple[str, ...] = ()
-    unnamed: int = 0  # files beyond those that are listed
+    unnamed: int = 0  # number of files that are not listed
     rest: str = ""
-    missing: tuple[str, str] = ("", "")  # why there is nothing to show, and what to do
+    missing: tuple[str, str] = ("", "")  # why nothing is shown, and what to do
 
     @property
     def groups(self) -> tuple[NoteGroup, ...]:
-        """The findings by name, file and severity."""
+        """Return the findings by name, file and severity."""
         return group_notes(self.findings)
 
     @property
     def beyond_lines(self) -> tuple[NoteGroup, ...]:
-        """The groups that no single line of the page stands for: several places, or a line that is not shown."""
+        """Return the groups that no single line of the page represents: several places, or a line that is not shown."""
         elsewhere = {note for _, note in self.loose} | {note for file in self.files for _, note in file.notes}
-        return tuple(one for one in self.groups if len(one.notes) > 1 or not elsewhere.isdisjoint(one.notes))
+        return tuple(group for group in self.groups if len(group.notes) > 1 or not elsewhere.isdisjoint(group.notes))
 
 
 @dataclass(frozen=True, slots=True)
 class Dismissals:
-    """Findings of one patch that people called false alarms: words on them by digest."""
+    """Dismissed findings of one patch: words on them by digest."""
 
     patch_id: str | None = None
     words: Mapping[str, str] = field(default_factory=dict)
@@ -78,9 +78,9 @@ def change_page(
     dismissals: Dismissals | None = None,
     acts: Callable[[NoteView], str] | None = None,
 ) -> DiffPage:
-    """A whole round; nothing of its review where it is `sealed`, no secret that its scanner found where `masked`.
+    """Build the page of a whole round; without its review where it is `sealed`, without found secrets where `masked`.
 
-    `only` names one file from 1; 0, or one that is not there: all of them.
+    `only` is the number of one file, from 1; 0, or an unknown number: all of them.
     """
     change = read_change(text, LIMITS)
     only = only if only <= len(change.files) else 0
@@ -89,7 +89,7 @@ def change_page(
     how = How(masks(change, review) if masked else {}, acts=acts)
     if only:
         placed, loose = {only: placed.get(only, {})}, ()
-        notes = tuple(note for told in placed[only].values() for note in told)
+        notes = tuple(note for notes_of_place in placed[only].values() for note in notes_of_place)
     page = _page(change, file_views(change.files, placed, how, only), only)
     return replace(page, findings=notes, loose=with_ids(loose), messages=_messages(change.mails, how.masks))
 
@@ -97,16 +97,16 @@ def change_page(
 def comparison_page(
     before: str, after: str, same_patch: bool, reviews: Sequence[ContentReview | None], masked: bool, only: int = 0
 ) -> DiffPage:
-    """Return what changed from one round to another; `same_patch`: both have the same patch-id."""
+    """Build the page of the changes from one round to another; `same_patch`: both have the same patch-id."""
     changes = [read_change(text, LIMITS) for text in (before, after)]
-    found = compare_rounds(*changes)
-    told: dict[str, str] = {}
+    comparison = compare_rounds(*changes)
+    masked_lines: dict[str, str] = {}
     for change, review in zip(changes, reviews, strict=True):
-        told |= masks(change, review) if masked else {}
-    only = only if only <= len(found.files) else 0
-    how = How(told, compared=True, by_patch=found.by_patch)
-    page = _page(Change(found.files, (), (), 1.0), file_views(found.files, {}, how, only), only)
-    return replace(page, sentences=comparison_words(found, same_patch))
+        masked_lines |= masks(change, review) if masked else {}
+    only = only if only <= len(comparison.files) else 0
+    how = How(masked_lines, compared=True, by_patch=comparison.by_patch)
+    page = _page(Change(comparison.files, (), (), 1.0), file_views(comparison.files, {}, how, only), only)
+    return replace(page, sentences=comparison_words(comparison, same_patch))
 
 
 def _page(change: Change, files: tuple[FileView, ...], only: int) -> DiffPage:
@@ -120,16 +120,24 @@ def _page(change: Change, files: tuple[FileView, ...], only: int) -> DiffPage:
 
 
 def _notes(change: Change, review: ContentReview | None, dismissals: Dismissals) -> tuple[NoteView, ...]:
-    """Return what the review found, and problems of this reading that it does not tell."""
+    """Return the review's findings, and problems of this reading that the review does not contain."""
     notes = with_dismissals(review_notes(review, dismissals.patch_id) if review else (), dismissals.words)
-    told = {(note.text, note.anchor) for note in notes}
+    known = {(note.text, note.anchor) for note in notes}
     problems = finding_notes(map(_as_shown, change.problems))
-    return strongest_first([*notes, *(note for note in problems if (note.text, note.anchor) not in told)])
+    return strongest_first([*notes, *(note for note in problems if (note.text, note.anchor) not in known)])
 
 
-def _as_shown(one: Finding) -> ShownFinding:
+def _as_shown(finding: Finding) -> ShownFinding:
     return ShownFinding(
-        one.scanner, one.rule, one.type, one.severity.value, one.explanation, one.file, one.line, one.removed, one.quote
+        finding.scanner,
+        finding.rule,
+        finding.type,
+        finding.severity.value,
+        finding.explanation,
+        finding.file,
+        finding.line,
+        finding.removed,
+        finding.quote,
     )
 
 
@@ -139,11 +147,14 @@ def _messages(mails: Sequence[Mail], hidden: Mapping[str, str]) -> tuple[str, ..
     return tuple(text for text in shown if text)
 
 
-PATCH = 200_000  # bytes of a patch that is read for an open row: 10 ms of CPU at most
+PATCH = 200_000  # largest patch read for an open row, in bytes: 10 ms of CPU at most
 
 
 def flag_quotes(snapshot: Snapshot, uri: str, review: ContentReview | None) -> Mapping[str, str]:
-    """The quoted line by the id of its place; {} where no model flagged anything, or its patch is large or gone."""
+    """Return the quoted line by the id of its place.
+
+    {} without a model's flags, or where its patch is large or gone.
+    """
     if review is None or review.reviewer == DETERMINISTIC or not review.flags:
         return {}
     text = read.kept_text(settings.DIFF_CORPUS_DIR, read.newest_patch(snapshot, uri, PATCH))
@@ -151,7 +162,7 @@ def flag_quotes(snapshot: Snapshot, uri: str, review: ContentReview | None) -> M
 
 
 def quoted_lines(change: Change, review: ContentReview) -> dict[str, str]:
-    """The line that each flag names, by the id of its place; a line with a secret as its scanner masked it."""
+    """Return the line that each flag names, by the id of its place; a line with a secret is masked."""
     wanted = {place_anchor(*read_place(flag.location)) for flag in review.flags}
     paths = {read_place(flag.location)[0] for flag in review.flags} - {""}
     hidden = masks(change, review)

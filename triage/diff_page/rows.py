@@ -1,9 +1,9 @@
-"""Renders the lines of a change as rows of tables, within a bound of HTML, with what was found where.
+"""Render the lines of a change as table rows, within a bound of HTML, with the findings at their lines.
 
 Rows hold numbers, marks and colours. A page of 3,000 lines is built here and not by a template, which would take ten
-times as long. Every text of the change goes through `shown`, which escapes it and spells out what nobody can see.
+times as long. Every text of the change goes through `shown`, which escapes it and spells out invisible characters.
 
-Findings are laid on the lines that they are about. That part is pure.
+Placing findings on their lines is pure.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,39 +24,41 @@ Placed = Mapping[int, Mapping[str, Sequence[NoteView]]]  # number of the file, f
 
 
 def line_anchor(base: str, line: Line) -> str:
-    """The id of a line in the file whose own id is `base`."""
+    """Return the id of a line in the file whose own id is `base`."""
     removed = line.mark == "-"
     return f"{base}-{'old' if removed else ''}{line.old if removed else line.new}"
 
 
 def place_notes(files: Sequence[FileChange], notes: Sequence[NoteView]) -> tuple[Placed, tuple[NoteView, ...]]:
-    """(notes by file and place, notes on no file of this change).
+    """Return the notes by file and place, and the notes on no file of this change.
 
-    A series may change one file several times: a note then stands where its line comes first, else at the first part.
+    A series may change one file several times: a note is placed where its line first occurs, else at the first part.
     """
     wanted = {note.path for note in notes if note.path}
     parts: dict[str, list[int]] = {}
     for number, file in enumerate(files, 1):
         if (path := named_path(file.path)) in wanted:
             parts.setdefault(path, []).append(number)
-    held = {number: _anchors(path, files[number - 1]) for path, numbers in parts.items() for number in numbers}
+    anchors_by_part = {
+        number: _anchors(path, files[number - 1]) for path, numbers in parts.items() for number in numbers
+    }
     placed: dict[int, dict[str, list[NoteView]]] = {}
     for note in notes:
         numbers = parts.get(note.path, [])
         if numbers:
-            number = next((one for one in numbers if note.anchor in held[one]), numbers[0])
+            number = next((part for part in numbers if note.anchor in anchors_by_part[part]), numbers[0])
             placed.setdefault(number, {}).setdefault(note.anchor, []).append(note)
     return placed, tuple(note for note in notes if note.path not in parts)
 
 
 def with_ids(notes: Sequence[NoteView]) -> tuple[tuple[str, NoteView], ...]:
-    """Each note with the id of its place, which only the first of a place carries."""
+    """Return each note with the id of its place, which only the first note of a place has."""
     seen: set[str] = set()
-    told = []
+    notes_with_ids = []
     for note in notes:
-        told.append(("" if note.anchor in seen else note.anchor, note))
+        notes_with_ids.append(("" if note.anchor in seen else note.anchor, note))
         seen.add(note.anchor)
-    return tuple(told)
+    return tuple(notes_with_ids)
 
 
 def _anchors(path: str, file: FileChange) -> frozenset[str]:
@@ -65,15 +67,19 @@ def _anchors(path: str, file: FileChange) -> frozenset[str]:
 
 
 def masks(change: Change, review: ContentReview | None) -> dict[str, str]:
-    """Lines in which a secret was found, by their text, as its scanner masked them."""
+    """Return the masked text of each line in which a scanner found a secret, by the line's text."""
     quotes: dict[tuple[str, int | None, bool], str] = {
-        (short_path(one.file), one.line, one.removed): one.quote
-        for one in (review.findings if review else ())
-        if one.type == "secret_leak" and one.file is not None and one.line is not None
+        (short_path(finding.file), finding.line, finding.removed): finding.quote
+        for finding in (review.findings if review else ())
+        if finding.type == "secret_leak" and finding.file is not None and finding.line is not None
     }
     if not quotes:
         return {}
-    return {line.text: quotes[place] for place, line in _lines(change) if place in quotes and line.text.strip()}
+    return {
+        line.text: quotes[line_place]
+        for line_place, line in _lines(change)
+        if line_place in quotes and line.text.strip()
+    }
 
 
 def _lines(change: Change) -> list[tuple[tuple[str, int | None, bool], Line]]:
@@ -86,18 +92,18 @@ def _lines(change: Change) -> list[tuple[tuple[str, int | None, bool], Line]]:
 
 
 HTML = 400_000  # bytes of rows on one page
-FOLDED = 400  # lines of a file from which it is folded, and shown only where smaller ones left room
+FOLDED = 400  # lines of a file above which it is folded, and shown only where smaller files leave room
 LINE = 1_000  # characters shown of a line
-FILES = 300  # that are named on one page
+FILES = 300  # files listed on one page
 TONES = {"+": "plus", "-": "minus", " ": ""}
-# Of a comparison: green is what only the later round adds; red is what it removes, or no longer adds.
+# In a comparison: green lines are added only by the later round; red lines are removed, or no longer added, by it.
 INNER_TONES = {"++": "plus", "+-": "minus", "-+": "minus"}
 MARKS = {"+": "+", "-": "\N{MINUS SIGN}", " ": ""}
 
 
 @dataclass(slots=True)
 class Room:
-    """The room that is left on one page."""
+    """The remaining room on one page."""
 
     html: int = HTML
     colours: Allowance = field(default_factory=Allowance)
@@ -105,7 +111,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class FileView:
-    """One file's part as shown. `rows` are table rows; `rest` counts lines that are not shown, `number` is from 1.
+    """One file's part for display. `rows` are table rows; `rest` counts lines that are not shown, `number` is from 1.
 
     `notes` are about the file, or about lines that are not shown.
     """
@@ -116,7 +122,7 @@ class FileView:
     facts: tuple[str, ...]
     added: int
     removed: int
-    notes: tuple[tuple[str, NoteView], ...]  # each with its id, "" where that id stands already
+    notes: tuple[tuple[str, NoteView], ...]  # each with its id, "" where that id is already used
     rows: SafeString
     lines: int
     rest: int
@@ -125,9 +131,9 @@ class FileView:
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """The way to show lines: `masks` maps a text to what stands in its place; `compared`: two rounds are.
+    """Options for showing lines: `masks` replaces line texts; `compared`: two rounds are compared.
 
-    Of the files in `by_patch` the lines are a diff of two diffs. `acts` draws what a person can do about one finding.
+    For files in `by_patch` the lines are a diff of two diffs. `acts` renders a person's actions on one finding.
     """
 
     masks: Mapping[str, str] = field(default_factory=dict)
@@ -137,7 +143,7 @@ class How:
 
 
 def shown(text: str) -> str:
-    """A text of the change as HTML: escaped, what cannot be seen spelled out, tabs as they are."""
+    """Return a text of the change as HTML: escaped, with invisible characters spelled out and tabs kept."""
     if text.endswith("\r"):
         text = text[:-1] + "\N{SYMBOL FOR CARRIAGE RETURN}"
     return escape(text if text.isprintable() else "\t".join(map(visible, text.split("\t"))))
@@ -146,29 +152,29 @@ def shown(text: str) -> str:
 def file_views(
     files: Sequence[FileChange], placed: Placed, how: How, only: int = 0, room: Room | None = None
 ) -> tuple[FileView, ...]:
-    """The files with notes first, the worst before the others; where not all fit, these and small ones get room first.
+    """Return the files, worst notes first; where not all fit, files with notes and small files get room first.
 
-    `only` names the one file that is shown, from 1; 0: the first FILES, and those with a note.
+    `only` is the number of the one file to show, from 1; 0: the first FILES, and those with a note.
     """
     chosen = [only] if only else sorted({*range(1, min(len(files), FILES) + 1), *placed})
     sizes = {number: _size(files[number - 1]) for number in chosen}
     order = sorted(chosen, key=lambda number: (number not in placed, sizes[number] > FOLDED))
     room = room or Room()
-    made = {number: _file_view(number, files[number - 1], placed.get(number, {}), how, room) for number in order}
-    alone = len(files) == 1 or bool(only)
+    views = {number: _file_view(number, files[number - 1], placed.get(number, {}), how, room) for number in order}
+    is_alone = len(files) == 1 or bool(only)
     return tuple(
-        replace(made[number], folded=sizes[number] > FOLDED and number not in placed and not alone)
+        replace(views[number], folded=sizes[number] > FOLDED and number not in placed and not is_alone)
         for number in sorted(chosen, key=lambda number: _rank(placed.get(number, {})))
     )
 
 
 def _rank(notes: Mapping[str, Sequence[NoteView]]) -> int:
-    """The place of a file by the worst that was found in it; without a note it comes last."""
-    return min((ORDER.index(note.severity) for told in notes.values() for note in told), default=len(ORDER))
+    """Return a file's rank by its worst finding; files without a note come last."""
+    return min((ORDER.index(note.severity) for notes_here in notes.values() for note in notes_here), default=len(ORDER))
 
 
 def lines_of(files: Sequence[FileChange]) -> int:
-    """Return how many lines the hunks of these files hold."""
+    """Count the lines in the hunks of these files."""
     return sum(map(_size, files))
 
 
@@ -181,14 +187,14 @@ def _file_view(
 ) -> FileView:
     rows: list[str] = []
     on_lines: set[str] = set()
-    taken = 0
+    shown_lines = 0
     for row, anchor, is_line in _rows(file, notes, how, room):
         room.html -= len(row.encode("utf-8", "replace"))
         if room.html < 0:
             break
         rows.append(row)
         on_lines.add(anchor)
-        taken += is_line
+        shown_lines += is_line
     lines = _size(file)
     return FileView(
         number,
@@ -197,10 +203,10 @@ def _file_view(
         file_facts(file, how.compared),
         sum(1 for _ in file.added()),
         sum(1 for _ in file.removed()),
-        with_ids([note for anchor, told in notes.items() if anchor not in on_lines for note in told]),
+        with_ids([note for anchor, notes_here in notes.items() if anchor not in on_lines for note in notes_here]),
         SafeString("".join(rows)),
         lines,
-        lines - taken,
+        lines - shown_lines,
         False,
     )
 
@@ -208,7 +214,7 @@ def _file_view(
 def _rows(
     file: FileChange, notes: Mapping[str, Sequence[NoteView]], how: How, room: Room
 ) -> Iterator[tuple[str, str, bool]]:
-    """Rows of one file in order, each with the anchor of the notes that it holds and whether it is a line."""
+    """Yield one file's rows in order, each with the anchor of its notes and whether it is a line."""
     lexer, base = language(file.path), place_anchor(named_path(file.path))
     kinds: dict[tuple[str, str, str], str] = {}
     inner = file.path in how.by_patch
@@ -227,7 +233,7 @@ def _hunk_row(hunk: Hunk, inner: bool) -> str:
 
 
 def _coloured(lexer: str | None, hunk: Hunk, room: Room) -> Iterator[Spans]:
-    """The spans of each line of a hunk: the new side is read as one text, and what is removed as part of the old."""
+    """Yield the spans of each line of a hunk, read as two texts: the new side, and the old side for removed lines."""
     if lexer is None or room.html <= 0:
         yield from ([("", line.text)] for line in hunk.lines)
         return
@@ -236,9 +242,9 @@ def _coloured(lexer: str | None, hunk: Hunk, room: Room) -> Iterator[Spans]:
     old_lines = [line.text for line in hunk.lines if line.mark != "+"] if has_old else []
     old = iter(colour(lexer, old_lines, room.colours))
     for line in hunk.lines:
-        of_new = next(new) if line.mark != "-" else []
-        of_old = next(old) if has_old and line.mark != "+" else []
-        yield of_old if line.mark == "-" else of_new
+        new_spans = next(new) if line.mark != "-" else []
+        old_spans = next(old) if has_old and line.mark != "+" else []
+        yield old_spans if line.mark == "-" else new_spans
 
 
 def _line_row(line: Line, spans: Spans, masks: Mapping[str, str], inner: bool) -> str:
@@ -270,20 +276,20 @@ def _code(spans: Spans) -> str:
 
 
 def _note_row(anchor: str, notes: Sequence[NoteView], how: How, kinds: dict[tuple[str, str, str], str]) -> str:
-    told = "".join(_note(note, how, kinds) for note in notes)
-    return f'<tr id="{anchor}" class="told"><td colspan="4">{told}</td></tr>'
+    html = "".join(_note(note, how, kinds) for note in notes)
+    return f'<tr id="{anchor}" class="told"><td colspan="4">{html}</td></tr>'
 
 
 def _note(note: NoteView, how: How, kinds: dict[tuple[str, str, str], str]) -> str:
-    """One note; after the first of its kind in a file a line that names it, which opens. `kinds` are those so far."""
+    """Return one note; later notes of its kind in a file are a collapsed line. `kinds` are the kinds so far."""
     place = f"line {note.line}{' (removed)' if note.removed else ''}"
-    first = kinds.setdefault((note.source, note.kind, note.severity), place)
+    first_place = kinds.setdefault((note.source, note.kind, note.severity), place)
     name = f"<strong>{note.severity.capitalize()}: {escape(note.kind)}"
     rest = f"{escape(note.text)}{how.acts(note) if how.acts else _dismissed(note)}"
-    told = f"{name}.</strong> {rest}"
-    if first != place and not note.dismissed:
-        told = f"<details><summary>{name}</strong>, same as {first}</summary>{rest}</details>"
-    return f'<div class="finding {note.tone}" title="{escape(note.source)}">{told}</div>'
+    html = f"{name}.</strong> {rest}"
+    if first_place != place and not note.dismissed:
+        html = f"<details><summary>{name}</strong>, same as {first_place}</summary>{rest}</details>"
+    return f'<div class="finding {note.tone}" title="{escape(note.source)}">{html}</div>'
 
 
 def _dismissed(note: NoteView) -> str:

@@ -1,1 +1,1 @@
-"""Fields that a request may carry, read and checked."""
+"""Fields of requests, read and checked."""

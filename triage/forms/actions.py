@@ -1,4 +1,4 @@
-"""Reads the forms of the rows: nothing in them is trusted beyond naming what stood on the screen."""
+"""Read the forms of the rows: they are trusted only to name the displayed version."""
 
 import re
 from collections.abc import Mapping
@@ -7,43 +7,43 @@ from scoring.queries.read import Seen
 from triage.services.actions import NOTE_LENGTH, ActionProblem, Wanted
 
 URI_LENGTH = 600
-FINDINGS_AT_ONCE = 110  # as many as a review keeps, and as a column of digests takes
+FINDINGS_AT_ONCE = 110  # as many as a review stores, and as a column of digests holds
 _DIGEST = re.compile("[0-9a-f]{16}")
 UNREADABLE = "Not saved, nothing changed: the form is damaged. Load the page again."
 HIGHEST = 10**6
 
 
 def read_wanted(values: Mapping[str, str]) -> Wanted:
-    """The action that a form asks for; ActionProblem for what no form of ours sends."""
+    """Return the action that a form requests; raise ActionProblem for values that no form of ours sends."""
     note = values.get("note", "")
     if len(note) > NOTE_LENGTH:
         raise ActionProblem(
             f"A note may have {NOTE_LENGTH:,} characters, this one has {len(note):,}: nothing was done."
         )
     seen, version = read_seen(values), _number(values.get("version", ""))
-    named = dict.fromkeys(values.get("findings", "").split())
-    if len(named) > FINDINGS_AT_ONCE or not all(_DIGEST.fullmatch(one) for one in named):
+    digests = dict.fromkeys(values.get("findings", "").split())
+    if len(digests) > FINDINGS_AT_ONCE or not all(_DIGEST.fullmatch(digest) for digest in digests):
         raise ActionProblem(UNREADABLE)
     outcome = values.get("outcome", "")
-    return Wanted(values.get("kind", ""), _text(values, "uri"), seen, version, outcome, note, tuple(named))
+    return Wanted(values.get("kind", ""), _text(values, "uri"), seen, version, outcome, note, tuple(digests))
 
 
 def read_choice(value: str) -> Wanted:
-    """The approval that a checked box asks for: `written_choice` read back."""
+    """Return the approval that a ticked box requests, from its `written_choice`."""
     parts = value.split("|")
     if len(parts) != 5:
         raise ActionProblem(UNREADABLE)
-    named = dict(zip(("uri", "record_cid", "round", "patch_id", "version"), parts, strict=True))
-    return read_wanted(named | {"kind": "approve"})
+    values = dict(zip(("uri", "record_cid", "round", "patch_id", "version"), parts, strict=True))
+    return read_wanted(values | {"kind": "approve"})
 
 
 def written_choice(uri: str, seen: Seen, version: int) -> str:
-    """One row as the value of a checkbox."""
+    """Return one row as the value of a checkbox."""
     return "|".join((uri, seen.record_cid or "", str(seen.round), seen.patch_id or "", str(version)))
 
 
 def read_seen(values: Mapping[str, str]) -> Seen:
-    """Return what a form says stood on the screen; ActionProblem for what no form of ours sends."""
+    """Return the displayed version that a form names; raise ActionProblem for values that no form of ours sends."""
     number = _number(values.get("round", ""))
     return Seen(_text(values, "record_cid") or None, number, _text(values, "patch_id") or None)
 

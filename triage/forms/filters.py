@@ -1,4 +1,4 @@
-"""Views as query strings: values that cannot be understood fall back to a default and say so. Pure."""
+"""Views as query strings: invalid values fall back to a default with a note. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,19 +18,19 @@ GROUP_PAGE = 50  # rows of one page when one group is in view
 
 @dataclass(frozen=True, slots=True)
 class QueueFilters:
-    """The whole view of the queue as its URL says it: filters, the open row, and what could not be understood."""
+    """The whole view of the queue from its URL: filters, the open row, and notes on invalid values."""
 
     bucket: Bucket = ""
     text: str = ""
     repository: str = ""
     sort: QueueSort = "need"
-    mine: bool = False  # only what the viewer has in hand or approved; who that is, the URL does not say
+    mine: bool = False  # only rows assigned to or approved by the viewer, whom the URL does not name
     opened: str = ""
     page: int = 1
     notes: tuple[str, ...] = ()
 
     def query(self) -> QueueQuery:
-        """The same for `scoring.queries.read.queue`: the first rows of every group, or one page of one."""
+        """Return the query for `scoring.queries.read.queue`: the first rows of every group, or one page of one."""
         return QueueQuery(
             bucket=self.bucket or None,
             text=self.text,
@@ -46,7 +46,7 @@ class QueueFilters:
         return GROUP_PAGE if self.bucket else GROUP_PREVIEW
 
     def search(self) -> str:
-        """The query string that restores this view, without values that are the default."""
+        """Return the query string that restores this view, without default values."""
         values = {
             "bucket": self.bucket,
             "q": self.text,
@@ -59,38 +59,38 @@ class QueueFilters:
         return _search(values)
 
     def opening(self, uri: str) -> str:
-        """The query string of this view with that row open ("": none)."""
+        """Return the query string of this view with that row open ("": none)."""
         closed = _closed(self)
         return f"{closed}{'&' if closed else '?'}open={quote_plus(uri)}" if uri else closed
 
     def in_bucket(self, bucket: Bucket) -> str:
-        """The query string of this view narrowed to a bucket, from its first page."""
+        """Return the query string of this view narrowed to a bucket, from its first page."""
         return replace(self, bucket=bucket, page=1, opened="").search()
 
     def on_page(self, page: int) -> str:
-        """The query string of another page of this view."""
+        """Return the query string of another page of this view."""
         return replace(self, page=page, opened="").search()
 
     @property
     def narrowed(self) -> bool:
-        """Return whether fewer than all open pull requests can be in view."""
+        """Return whether the view may omit open pull requests."""
         return bool(self.bucket or self.text or self.repository or self.mine)
 
     @property
     def of_list(self) -> str:
-        """The query string of this view from its first page, with no row open."""
+        """Return the query string of this view from its first page, with no row open."""
         return replace(self, page=1, opened="").search()
 
 
 @lru_cache(maxsize=16)
 def _closed(filters: QueueFilters) -> str:
-    """The query string with no row open, the same for each of a page's 80 rows."""
+    """Return the query string with no row open, shared by a page's 80 rows."""
     return replace(filters, opened="").search()
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderboardFilters:
-    """Order and page of the leaderboard as its URL says it."""
+    """Order and page of the leaderboard from its URL."""
 
     sort: LeaderboardSort = "score"
     descending: bool = True
@@ -98,7 +98,7 @@ class LeaderboardFilters:
     notes: tuple[str, ...] = ()
 
     def search(self) -> str:
-        """The query string that restores this view."""
+        """Return the query string that restores this view."""
         return _search(
             {
                 "sort": "" if self.sort == "score" else self.sort,
@@ -108,19 +108,19 @@ class LeaderboardFilters:
         )
 
     def sorted_by(self, sort: LeaderboardSort) -> str:
-        """The query string of a header: turns the order round where it is the current one."""
+        """Return a header's query string, which reverses the order where it is the current one."""
         first_time = sort != "hops"
         descending = not self.descending if sort == self.sort else first_time
         return replace(self, sort=sort, descending=descending, page=1).search()
 
     def on_page(self, page: int) -> str:
-        """The query string of another page in the same order."""
+        """Return the query string of another page in this order."""
         return replace(self, page=page).search()
 
 
 @dataclass(frozen=True, slots=True)
 class ListFilters:
-    """The view of a list beside the queue as its URL says it; only that of settled ones is searched."""
+    """The view of a list beside the queue from its URL; only the settled list can be searched."""
 
     text: str = ""
     repository: str = ""
@@ -129,30 +129,27 @@ class ListFilters:
     notes: tuple[str, ...] = ()
 
     def query(self) -> SettledQuery:
-        """The same for `scoring.queries.read.settled`."""
+        """Return the query for `scoring.queries.read.settled`."""
         return SettledQuery(self.text, self.repository, self.outcome, self.page)
 
     @property
     def by_author(self) -> str:
-        """Return how the addresses of pull requests begin that the account whose DID is searched sent.
-
-        "" without one.
-        """
+        """Return the beginning of at-uris by the account whose DID is searched; "" without one."""
         return f"at://{self.text}/" if self.text.startswith("did:") else ""
 
     def on_page(self, page: int) -> str:
-        """The query string of another page of this view."""
+        """Return the query string of another page of this view."""
         values = {"q": self.text, "repository": self.repository, "outcome": self.outcome}
         return _search(values | {"page": "" if page == 1 else str(page)})
 
     @property
     def narrowed(self) -> bool:
-        """Return whether fewer than all can be in view."""
+        """Return whether the view may omit entries."""
         return bool(self.text or self.repository or self.outcome)
 
 
 def read_queue(values: Mapping[str, str]) -> QueueFilters:
-    """The queue's view from a query string; never fails, `notes` says what was left aside."""
+    """Return the queue's view from a query string; never fails, `notes` names ignored values."""
     notes: list[str] = []
     return QueueFilters(
         bucket=cast(Bucket, _choice(values, "bucket", get_args(Bucket), "", notes)),
@@ -167,7 +164,7 @@ def read_queue(values: Mapping[str, str]) -> QueueFilters:
 
 
 def read_list(values: Mapping[str, str]) -> ListFilters:
-    """The view of a list from a query string; never fails, `notes` says what was left aside."""
+    """Return a list's view from a query string; never fails, `notes` names ignored values."""
     notes: list[str] = []
     return ListFilters(
         text=_text(values, notes),
@@ -178,17 +175,17 @@ def read_list(values: Mapping[str, str]) -> ListFilters:
     )
 
 
-def is_in_view(one: QueueRow | Subject, query: QueueQuery) -> bool:
-    """Return whether a query leaves this pull request in view, as in the queue by repository, text and address."""
-    if query.repository not in ("", one.repository_key) or (query.only is not None and one.uri not in query.only):
+def is_in_view(item: QueueRow | Subject, query: QueueQuery) -> bool:
+    """Return whether a query includes this pull request, by the queue's rules for repository, text and at-uri."""
+    if query.repository not in ("", item.repository_key) or (query.only is not None and item.uri not in query.only):
         return False
-    text, author = query.text.lower(), one.author
-    named = (one.title, one.repository_name, *([] if author.name.startswith("did:") else [author.name]))
-    return query.text == author.did or any(text in words.lower() for words in named)
+    text, author = query.text.lower(), item.author
+    texts = (item.title, item.repository_name, *([] if author.name.startswith("did:") else [author.name]))
+    return query.text == author.did or any(text in words.lower() for words in texts)
 
 
 def read_leaderboard(values: Mapping[str, str]) -> LeaderboardFilters:
-    """The leaderboard's view from a query string; never fails, `notes` says what was left aside."""
+    """Return the leaderboard's view from a query string; never fails, `notes` names ignored values."""
     notes: list[str] = []
     sort = cast(LeaderboardSort, _choice(values, "sort", get_args(LeaderboardSort), "score", notes))
     order = _choice(values, "order", ("up", "down"), "down", notes)
@@ -203,7 +200,7 @@ def _text(values: Mapping[str, str], notes: list[str]) -> str:
 
 
 def _visible_line(text: str) -> str:
-    """Without control characters (a NUL byte stops some readers) and with single spaces."""
+    """Return the text without control characters (a NUL byte stops some readers) and with single spaces."""
     return " ".join("".join(character if character.isprintable() else " " for character in text).split())
 
 
@@ -221,7 +218,7 @@ def _choice(values: Mapping[str, str], name: str, known: tuple[str, ...], defaul
 
 
 def is_page(text: str) -> bool:
-    """Return whether a text is the number of a page that a list may have."""
+    """Return whether a text is a possible page number of a list."""
     return text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= PAGE_LIMIT
 
 
@@ -231,5 +228,5 @@ def _page(values: Mapping[str, str]) -> int:
 
 
 def _search(values: Mapping[str, str]) -> str:
-    kept = {name: value for name, value in values.items() if value}
-    return "?" + urlencode(kept) if kept else ""
+    values_set = {name: value for name, value in values.items() if value}
+    return "?" + urlencode(values_set) if values_set else ""

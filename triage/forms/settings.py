@@ -1,4 +1,4 @@
-"""The form of a repository's settings: its fields in words, and what was typed into them as a value. Pure."""
+"""The form of a repository's settings: its fields in words, and the typed values. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -57,10 +57,10 @@ CHOICES: Mapping[str, tuple[tuple[str, str], ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of the form; `problem` is a sentence, "" where what was typed can be used.
+    """One field of the form; `problem` is a sentence, "" where the typed value is valid.
 
-    `in_force` says which value holds now, `default` stands in an empty field, and `people` tells who the DIDs are:
-    (DID, name), "" for somebody not seen here.
+    `in_force` describes the present value, `default` is shown in an empty field, and `people` names the DIDs: (DID,
+    name), "" for somebody not seen here.
     """
 
     name: str
@@ -78,31 +78,33 @@ class Field:
 def form_fields(
     typed: Mapping[str, str],
     problems: Mapping[str, str],
-    held: RepositorySettings,
+    current: RepositorySettings,
     site: Mapping[str, str],
     names: Mapping[str, str],
 ) -> tuple[Field, ...]:
-    """The fields of the form in their order, with what was typed and what holds.
+    """Return the fields of the form in order, with typed and present values.
 
-    `site` are the site's own values in words, `names` those of the DIDs that are known.
+    `site` are the site's own values in words, `names` those of the known DIDs.
     """
     fields = [_field(name, typed.get(name, "")[:TYPED], problems.get(name, "")) for name in LABELS if name != "shadow"]
-    return tuple(replace(one, **_holding(one.name, held, site, names)) for one in fields)
+    return tuple(replace(field, **_present_value(field.name, current, site, names)) for field in fields)
 
 
-def _holding(name: str, held: RepositorySettings, site: Mapping[str, str], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return what holds now for one field, and who its DIDs are."""
+def _present_value(
+    name: str, current: RepositorySettings, site: Mapping[str, str], names: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the present value of one field, and the names of its DIDs."""
     if name in site:
-        value = getattr(held, name)
-        told = f"{site[name]}, the site default" if value is None else _figure_words(name, value)
+        value = getattr(current, name)
+        in_force = f"{site[name]}, the site default" if value is None else _figure_words(name, value)
         return {
-            "in_force": f"In force: {told}.",
+            "in_force": f"In force: {in_force}.",
             "default": site[name].partition(" ")[0],
             "hint": f"{BOUNDS.get(name, '')}Leave empty for the site default ({site[name]}).",
         }
     if name not in LISTS:
         return {}
-    lines = getattr(held, name)
+    lines = getattr(current, name)
     people = tuple((did, names.get(did, "")) for did in lines) if name in DIDS else ()
     return {"people": people, "in_force": "" if lines else "In force: none listed."}
 
@@ -112,20 +114,20 @@ def _figure_words(name: str, value: float) -> str:
 
 
 def site_values(budget: float, alarm_budget: float, window_days: int) -> dict[str, str]:
-    """The site's own values of the settings that a repository may leave empty, in words."""
+    """Return the site's values of settings that a repository may leave empty, in words."""
     values = {"budget": budget, "alarm_budget": alarm_budget, "window_days": window_days}
     return {name: _figure_words(name, value) for name, value in values.items()}
 
 
 def typed_handles(typed: Mapping[str, str]) -> frozenset[str]:
-    """The handles among the lines that name people."""
+    """Return the handles among the lines that name people."""
     lines = (line.strip() for name in DIDS for line in typed.get(name, "")[:TYPED].splitlines())
     return frozenset(handle for line in lines if not line.startswith("did:") and (handle := parse_handle(line)))
 
 
 def with_dids(typed: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
-    """The same with the DID in place of each handle; raises SettingsProblem for a handle that is not `known`."""
-    given, problems = dict(typed), dict[str, str]()
+    """Replace each handle with its DID; raise SettingsProblem for a handle that is not `known`."""
+    typed_dids, problems = dict(typed), dict[str, str]()
     for name in DIDS:
         lines = [line.strip() for line in typed.get(name, "")[:TYPED].splitlines()] if name in typed else []
         handles = {line: parse_handle(line) for line in lines if not line.startswith("did:")}
@@ -133,10 +135,10 @@ def with_dids(typed: Mapping[str, str], known: Mapping[str, str]) -> dict[str, s
         if unknown:
             problems[name] = f"Nobody seen here has the handle “{unknown[0][:100]}”. Check it, or write their DID."
         elif any(handles.values()):
-            given[name] = "\n".join(known.get(handles.get(line) or "", line) for line in lines)
+            typed_dids[name] = "\n".join(known.get(handles.get(line) or "", line) for line in lines)
     if problems:
         raise SettingsProblem(problems)
-    return given
+    return typed_dids
 
 
 def _field(name: str, value: str, problem: str) -> Field:
@@ -148,21 +150,21 @@ def _field(name: str, value: str, problem: str) -> Field:
 
 
 def typed_of(settings: RepositorySettings) -> dict[str, str]:
-    """The settings as somebody would type them."""
+    """Return the settings as a person would type them."""
     lines = {name: "\n".join(getattr(settings, name)) for name in LISTS}
     return {
         **lines,
-        **{name: "" if (held := getattr(settings, name)) is None else f"{held * 100:g}" for name in BUDGETS},
+        **{name: "" if (value := getattr(settings, name)) is None else f"{value * 100:g}" for name in BUDGETS},
         "window_days": "" if settings.window_days is None else str(settings.window_days),
         "tier": settings.tier,
         "review": settings.review,
     }
 
 
-def read_form(typed: Mapping[str, str], before: RepositorySettings) -> RepositorySettings:
-    """The settings that were typed; raises SettingsProblem with a sentence for each field that cannot be used.
+def read_form(typed: Mapping[str, str], current: RepositorySettings) -> RepositorySettings:
+    """Return the typed settings; raise SettingsProblem with a sentence for each invalid field.
 
-    A field that was not sent keeps its value; shadow mode has a button of its own.
+    A field that was not sent keeps its value; shadow mode has its own button.
     """
     problems: dict[str, str] = {}
     values: dict[str, Any] = {}
@@ -171,11 +173,11 @@ def read_form(typed: Mapping[str, str], before: RepositorySettings) -> Repositor
             values[name] = _value(name, typed[name])
         except ValueError as problem:
             problems[name] = str(problem)
-    settings = replace(before, **values)
+    settings = replace(current, **values)
     try:
         check_settings(settings)
-    except SettingsProblem as found:
-        problems = {**found.problems, **problems}
+    except SettingsProblem as invalid:
+        problems = {**invalid.problems, **problems}
     if problems:
         raise SettingsProblem(problems)
     return settings
@@ -204,10 +206,10 @@ def _lines(text: str) -> tuple[str, ...]:
 def _share(text: str) -> float | None:
     if not text:
         return None
-    found = SHARE.fullmatch(text.removesuffix("%").strip())
-    if found is None:
+    match = SHARE.fullmatch(text.removesuffix("%").strip())
+    if match is None:
         raise ValueError("The budget is a percentage such as 5 or 2.5.")
-    return round(float(f"{found[1]}.{found[2] or 0}") / 100, 6)
+    return round(float(f"{match[1]}.{match[2] or 0}") / 100, 6)
 
 
 def _days(text: str) -> int | None:
@@ -219,20 +221,20 @@ def _days(text: str) -> int | None:
 
 
 def change_words(changes: Mapping[str, Any]) -> tuple[str, ...]:
-    """A logged change in words: one sentence a setting, with what was before."""
+    """Return a logged change in words: one sentence per setting, with the previous value."""
     return tuple(_change_sentence(name, *changes[name]) for name in LABELS if name in changes)
 
 
 def _change_sentence(name: str, before: Any, after: Any) -> str:
     if name in LISTS:
-        gone, new = [one for one in before if one not in after], [one for one in after if one not in before]
-        told = [f"added {', '.join(new)}"] if new else []
-        told += [f"took out {', '.join(gone)}"] if gone else []
-        return f"{LABELS[name]}: {'; '.join(told) or 'put in another order'}."
-    return f"{LABELS[name]}: {_shown(name, before)}, now {_shown(name, after)}."
+        removed, added = [line for line in before if line not in after], [line for line in after if line not in before]
+        parts = [f"added {', '.join(added)}"] if added else []
+        parts += [f"took out {', '.join(removed)}"] if removed else []
+        return f"{LABELS[name]}: {'; '.join(parts) or 'put in another order'}."
+    return f"{LABELS[name]}: {_value_words(name, before)}, now {_value_words(name, after)}."
 
 
-def _shown(name: str, value: Any) -> str:
+def _value_words(name: str, value: Any) -> str:
     if value is None:
         return "as the operator set it"
     if name in BUDGETS:

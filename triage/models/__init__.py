@@ -1,4 +1,4 @@
-"""Tables of the web process: accounts, people's actions here, and messages that the worker has yet to get."""
+"""Tables of the web process: accounts, people's actions here, and messages for the worker."""
 
 from triage.models.accounts import ApiToken, Change, Maintainer, Person, RepositoryChoice, SignInMethod
 from triage.models.actions import (

@@ -1,8 +1,7 @@
-"""Tables of accounts and their rights, of the log of changes, and of repositories' settings.
+"""Tables of accounts and their rights, the log of changes, and repositories' settings.
 
-What the network says about people is not here: that is the worker's file. The log of what people changed here is
-append-only: who and when. Settings are those that the maintainers of a watched repository chose for it, as they were
-last saved here.
+What the network says about people is in the worker's file. The log of people's changes is append-only. Settings are
+those that a watched repository's maintainers last saved here.
 """
 
 import json
@@ -24,17 +23,17 @@ class Row(models.Model):
 
 
 class Person(AbstractBaseUser):
-    """Someone who uses this site, known by DID alone; `handle` is for display and, where one person has it, a name.
+    """A user of this site, identified by DID alone; `handle` is for display and, where unique, for signing in.
 
-    `password` is a hash of django.contrib.auth, "" where none was set: sessions end when it changes. One-time links
-    stand in SignInMethod.
+    `password` is a hash of django.contrib.auth, "" where none was set: sessions end when it changes. One-time links are
+    in SignInMethod.
     """
 
     password: Any = models.CharField(max_length=128, blank=True, default="")
     did = models.CharField(max_length=2048, unique=True)
     handle = models.CharField(max_length=253, blank=True)
     is_active = models.BooleanField(default=True)
-    times_reading = models.BooleanField(default=False)  # they have the time measured in which they read changes
+    times_reading = models.BooleanField(default=False)  # their reading times are measured
     outcomes_asked_at: Any = models.DateTimeField(null=True)  # when they last answered the weekly question
     saved_filters: Any = models.JSONField(
         default=list
@@ -45,17 +44,17 @@ class Person(AbstractBaseUser):
     objects = BaseUserManager()
 
     def __str__(self) -> str:
-        """The handle where one is known, else the DID."""
+        """Return the handle where one is known, else the DID."""
         return str(self.handle or self.did)
 
     @property
     def has_password(self) -> bool:
-        """Return whether a password was set; Django's own word takes an empty hash for one."""
+        """Return whether a password was set; Django's own check counts an empty hash as one."""
         return bool(self.password) and self.has_usable_password()
 
 
 class SignInMethod(Row):
-    """One way in which a person may sign in. Only a hash of the secret is kept."""
+    """One way in which a person may sign in. Only a hash of the secret is stored."""
 
     class Kind(models.TextChoices):
         """The kind of the secret."""
@@ -67,15 +66,15 @@ class SignInMethod(Row):
     secret_hash = models.CharField(max_length=255, unique=True)
     made_at = models.DateTimeField()
     expires_at = models.DateTimeField(null=True)
-    used_at = models.DateTimeField(null=True)  # set once for what works once
+    used_at = models.DateTimeField(null=True)  # set once for single-use secrets
     last_used_at = models.DateTimeField(null=True)
 
 
 class Maintainer(Row):
-    """The role of a person in a repository, or in every one and the site itself where `repo_key` is empty.
+    """A person's role in a repository, or in every one and the site itself where `repo_key` is empty.
 
-    Whoever is more than a viewer is a seed there: the worker holds these too, as its own copy. A row that is made
-    without a role has the usual one: admin of the site, maintainer of a repository.
+    Everybody above viewer is a seed there: the worker has its own copy of these. A row created without a role gets the
+    usual one: admin of the site, maintainer of a repository.
     """
 
     class Role(models.TextChoices):
@@ -93,21 +92,21 @@ class Maintainer(Row):
         constraints: ClassVar = [models.UniqueConstraint(fields=["person", "repo_key"], name="one_maintainer_row")]
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Write the row, with the usual role where none was said."""
+        """Write the row, with the usual role where none was given."""
         if not self.role:
             self.role = usual_role(str(self.repo_key))
         super().save(*args, **kwargs)
 
 
 def usual_role(repo_key: str) -> Maintainer.Role:
-    """The role of somebody who is added without one."""
+    """Return the role of somebody who is added without one."""
     return Maintainer.Role.MAINTAINER if repo_key else Maintainer.Role.ADMIN
 
 
 class ApiToken(Row):
-    """A secret for programs, kept as its SHA-256. `scopes` is a sorted list from triage.access.tokens.SCOPES.
+    """A secret for programs, stored as its SHA-256. `scopes` is a sorted list from triage.access.tokens.SCOPES.
 
-    `repo_key`: the one repository that it reads; "" for all. `refused`: how often it was sent after it was revoked.
+    `repo_key`: the one repository that it reads; "" for all. `refused`: how often it was used after its revocation.
     """
 
     secret_hash = models.CharField(max_length=64, unique=True)
@@ -122,10 +121,10 @@ class ApiToken(Row):
 
 
 class Change(Row):
-    """One change of state by a person; never altered and never deleted while the site keeps its record.
+    """One change of state by a person; never altered, and never deleted while the site keeps its record.
 
-    `what` is a code such as "settings.changed", `repo_key` the repository it concerns ("" for the site), `subject` what
-    was changed within it (an at-uri, a DID, a name), `details` JSON of what it was before and is since.
+    `what` is a code such as "settings.changed", `repo_key` the repository concerned ("" for the site), `subject` the
+    object within it (an at-uri, a DID, a name), `details` JSON of the values before and after.
     """
 
     made_at = models.DateTimeField()
@@ -137,10 +136,10 @@ class Change(Row):
 
 
 class RepositoryChoice(Row):
-    """The newest settings of one repository; one that nobody changed has no row here.
+    """The newest settings of one repository; a repository with unchanged settings has no row.
 
-    `settings` are the JSON values of `scoring.config.repository.RepositorySettings`, which says what each means;
-    `version` is theirs, so that of two people who save at the same time one is told. The worker's file follows.
+    `settings` are the JSON values of `scoring.config.repository.RepositorySettings`, which documents them; `version` is
+    theirs, so that of two people who save at once one gets a message. The worker's file follows.
     """
 
     repo_key = models.CharField(max_length=2048, unique=True)
@@ -153,22 +152,28 @@ class RepositoryChoice(Row):
 def log_change(
     person: Person | None, what: str, now: datetime, repo_key: str = "", subject: str = "", **details: Any
 ) -> Change:
-    """Note in the caller's transaction who changed what; `details` must be JSON."""
-    told: Mapping[str, Any] = details
+    """Log who changed what in the caller's transaction; `details` must be JSON."""
+    logged: Mapping[str, Any] = details
     return Change.objects.create(
-        made_at=now, person=person, what=what, repo_key=repo_key, subject=subject, details=dict(told)
+        made_at=now, person=person, what=what, repo_key=repo_key, subject=subject, details=dict(logged)
     )
 
 
 def is_any(query: str, *values: object) -> bool:
     """Return whether a query finds a row.
 
-    Each `%s` in it is one of the values, which are datetimes or what SQLite takes.
+    Each `%s` in it is one of the values, which are datetimes or SQLite's own types.
     """
     with connection.cursor() as cursor:
-        return cursor.execute(query, [connection.ops.adapt_unknown_value(one) for one in values]).fetchone() is not None
+        return (
+            cursor.execute(query, [connection.ops.adapt_unknown_value(value) for value in values]).fetchone()
+            is not None
+        )
 
 
 def among(values: Iterable[str]) -> str:
-    """Many values as one, for `in (select value from json_each(%s))`: a query has its length whatever their number."""
+    """Return many values as one parameter, for `in (select value from json_each(%s))`.
+
+    So the query's length does not depend on their number.
+    """
     return json.dumps(list(values))

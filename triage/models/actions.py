@@ -1,6 +1,6 @@
-"""Tables of people's actions on pull requests, of lanes closed and opened, and of answers to the audit.
+"""Tables of people's actions on pull requests, of lanes closed and opened, and of answers to audits.
 
-Actions are kept before and after the worker was told.
+Actions are kept before and after delivery to the worker.
 """
 
 from typing import Any, ClassVar
@@ -11,11 +11,11 @@ from triage.models.accounts import Person, Row
 
 
 class Action(Row):
-    """One thing that a person did with a pull request, naming what they saw. Never altered but for an undo.
+    """One action of a person on a pull request, with the version that they saw. Never altered except by an undo.
 
     `key` is also that of its message in the outbox, which is due at `effective_at`; until then it can be undone. A
-    correction is a further action. `batch` is shared by those of one bulk approval, "" elsewhere. `findings` are the
-    digests of the findings that it calls false alarms, or no longer, with the `scanner` of the first.
+    correction is another action. `batch` is shared by the actions of one bulk approval, "" elsewhere. `findings` are
+    the digests of the findings that it dismisses or restores, with the `scanner` of the first.
     """
 
     class Kind(models.TextChoices):
@@ -23,17 +23,17 @@ class Action(Row):
 
         APPROVE = "approve"
         PULL_FOR_REVIEW = "pull_for_review"
-        RELEASE = "release"  # of what was pulled for review, or of an approval
+        RELEASE = "release"  # ends an assignment or an approval
         OUTCOME = "outcome"
         NOTE = "note"
-        COMMENT = "comment"  # the last three wait here until people can write to the forge themselves
+        COMMENT = "comment"  # the last three stay here until people can write to the forge themselves
         REQUEST_CHANGES = "request_changes"
         CLOSE = "close"
         DISMISS_FINDING = "dismiss_finding"
         RESTORE_FINDING = "restore_finding"
 
     class Outcome(models.TextChoices):
-        """The outcome of a change, in a person's eyes."""
+        """A person's judgement of a change's outcome."""
 
         CLEAN = "clean"
         NEEDED_FIX = "needed_fix"
@@ -46,10 +46,10 @@ class Action(Row):
     kind: Any = models.CharField(max_length=20, choices=Kind.choices)
     outcome: Any = models.CharField(max_length=20, choices=Outcome.choices, blank=True)
     note: Any = models.CharField(max_length=2000, blank=True)
-    record_cid: Any = models.CharField(max_length=200, null=True)  # what was seen
+    record_cid: Any = models.CharField(max_length=200, null=True)  # the displayed record
     round: Any = models.PositiveIntegerField()
     patch_id: Any = models.CharField(max_length=64, null=True)
-    decision: Any = models.CharField(max_length=40, blank=True)  # score_id of the decision that stood; "": not known
+    decision: Any = models.CharField(max_length=40, blank=True)  # score_id of the decision at that time; "": unknown
     findings: Any = models.CharField(max_length=2000, blank=True)
     scanner: Any = models.CharField(max_length=60, blank=True)
     batch: Any = models.CharField(max_length=40, blank=True, db_index=True)
@@ -59,7 +59,7 @@ class Action(Row):
 
 
 class Lease(Row):
-    """A note that a person looks at a pull request now. It stops nobody: it tells whoever else comes."""
+    """A note that a person is looking at a pull request. It blocks nobody; it informs others."""
 
     pull_uri: Any = models.CharField(max_length=2048, unique=True)
     person: Any = models.ForeignKey(Person, on_delete=models.CASCADE, related_name="leases")
@@ -67,7 +67,7 @@ class Lease(Row):
 
 
 class ReadingTime(Row):
-    """The time that one person had one change open before their verdict; kept only while they want it measured.
+    """The time between one person's opening of a change and their verdict; stored only while they are opted in.
 
     `seconds` is None until the verdict.
     """
@@ -82,10 +82,10 @@ class ReadingTime(Row):
 
 
 class Snooze(Row):
-    """A row that a person hid from the queue, until a day or until it changes, for everybody who reads the queue.
+    """A row that a person hid from everybody's queue, until a day or until it changes.
 
-    It says how the row was then; `triage.services.snoozing` compares. `until` is None where only a change ends it.
-    `key` names it in forms. A later snooze takes its place.
+    It stores the row's state at that time; `triage.services.snoozing` compares. `until` is None where only a change
+    ends it. `key` names it in forms. A later snooze replaces it.
     """
 
     key: Any = models.CharField(max_length=40, unique=True)
@@ -98,19 +98,20 @@ class Snooze(Row):
     round: Any = models.PositiveIntegerField()
     patch_id: Any = models.CharField(max_length=64, null=True)
     lane: Any = models.CharField(max_length=20)  # the row's group in the queue
-    comments: Any = models.PositiveIntegerField()  # how many there were
+    comments: Any = models.PositiveIntegerField()  # their number at that time
 
 
 class LaneClosure(Row):
-    """The fast lane closed by a person, for every change that is all of what is named; "" names anything.
+    """The fast lane closed by a person, for changes that match every field; "" matches anything.
 
-    `key` is that of its message in the outbox. It stands until a person opens the lane again, and is kept then.
+    `key` is that of its message in the outbox. It is in force until a person opens the lane again, and is kept
+    afterwards.
     """
 
     key: Any = models.CharField(max_length=40, unique=True)
     repo_key: Any = models.CharField(max_length=2048, blank=True)
     author: Any = models.CharField(max_length=2048, blank=True)  # a DID
-    voucher: Any = models.CharField(max_length=2048, blank=True)  # a DID through which trust comes
+    voucher: Any = models.CharField(max_length=2048, blank=True)  # DID of a voucher on the trust path
     because: Any = models.CharField(max_length=500)
     person: Any = models.ForeignKey(Person, on_delete=models.SET_NULL, null=True, related_name="closures")
     closed_at: Any = models.DateTimeField()
@@ -129,10 +130,10 @@ class LaneClosure(Row):
 
 
 class EstimatedLane(Row):
-    """The fast lane of one repository opened by a maintainer on an estimate, with the figures that were shown.
+    """A repository's fast lane opened by a maintainer on an estimate, with the displayed figures.
 
-    The figures are those of `scoring.certificates.lane_counts.Offer`. `key` is that of its message in the outbox. It
-    stands until a person ends it or opens another one there, and is kept then.
+    The figures are those of `scoring.certificates.lane_counts.Offer`. `key` is that of its message in the outbox. It is
+    in force until a person ends it or opens another one there, and is kept afterwards.
     """
 
     key: Any = models.CharField(max_length=40, unique=True)
@@ -150,7 +151,7 @@ class EstimatedLane(Row):
     was_shadow: Any = models.BooleanField()  # the repository was in shadow mode when it was opened
     ended_at: Any = models.DateTimeField(null=True, db_index=True)
     ended_by: Any = models.ForeignKey(Person, on_delete=models.SET_NULL, null=True, related_name="ended_lanes")
-    ended_because: Any = models.CharField(max_length=500, blank=True)  # "" where another opening took its place
+    ended_because: Any = models.CharField(max_length=500, blank=True)  # "" where another opening replaced it
 
     class Meta:
         constraints: ClassVar = [
@@ -161,15 +162,15 @@ class EstimatedLane(Row):
 
 
 class AuditAnswer(Row):
-    """A person's answer on whether they would merge a drawn pull request as sent, given before lane and score.
+    """A person's answer whether they would merge a drawn pull request, given before lane and score were shown.
 
-    There is one on each round: whoever answers later has seen the rest. `key` is that of its message in the outbox.
+    There is one for each round: anybody answering later has seen the rest. `key` is that of its message in the outbox.
     """
 
     key: Any = models.CharField(max_length=40, unique=True)
     pull_uri: Any = models.CharField(max_length=2048, db_index=True)
     repo_key: Any = models.CharField(max_length=2048)
-    record_cid: Any = models.CharField(max_length=200, blank=True)  # what was read; "" where it is not known
+    record_cid: Any = models.CharField(max_length=200, blank=True)  # the displayed record; "" where unknown
     round: Any = models.PositiveIntegerField()
     patch_id: Any = models.CharField(max_length=64, blank=True)
     would_merge: Any = models.BooleanField()
@@ -184,7 +185,7 @@ class AuditAnswer(Row):
 
 
 class HandledIncident(Row):
-    """A person's word that nothing is left to do about an incident; deleted when somebody opens it again.
+    """A person's statement that an incident needs no more work; deleted when somebody opens it again.
 
     `mark` is the action that opened the incident.
     """

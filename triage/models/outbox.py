@@ -1,11 +1,11 @@
-"""Tables of the messages to the worker and to the webhook, kept until each is delivered, and to be sent again.
+"""Tables of the messages to the worker and to the webhook, kept until each is delivered and for a second delivery.
 
-Decisions made here are kept for the worker's file in case that file must be told again. Also kept are what the
-webhook's receiver was told, and what is on its way to it.
+Decisions made here are kept for the worker's file in case that file is replaced. Also kept are the states sent to the
+webhook's receiver, and its waiting messages.
 
 Each message goes from the web's database to the worker's file exactly once, whatever is killed in between. A message is
-written with what it tells of, in one transaction. The worker delivers what is due and marks it; a kill between the two
-brings the same message again, which its taker knows by its key.
+written in the transaction of its decision. The worker delivers what is due and marks it; a kill between the two
+delivers the message again, which its handler recognises by its key.
 """
 
 from collections.abc import Mapping
@@ -18,11 +18,11 @@ from triage.models.accounts import Row
 
 
 class OutboxEntry(Row):
-    """One message to the worker, written in the transaction of what it tells of.
+    """One message to the worker, written in the transaction of its decision.
 
-    `kind` names who takes it (`triage.services.deliveries`), `key` makes it one of a kind: whoever takes it takes it
-    once, however often it is brought. `due_at` is when it takes effect; `problem` is why the last attempt failed, "" if
-    none did. `known_from` is when it took effect by the worker's clock: a store that is told again keeps to it.
+    `kind` names its handler (`triage.services.deliveries`), `key` makes it unique: its handler applies it once, however
+    often it is delivered. `due_at` is when it takes effect; `problem` is why the last attempt failed, "" if none did.
+    `known_from` is when it took effect by the worker's clock: a second delivery keeps it.
     """
 
     key = models.CharField(max_length=200, unique=True)
@@ -37,17 +37,17 @@ class OutboxEntry(Row):
 
 
 class DeliveryRun(Row):
-    """The one row that says to which store messages went, and the number of the newest run of deliveries to it."""
+    """The one row with the store that gets the messages, and the number of the newest run of deliveries to it."""
 
     store = models.CharField(max_length=16)
     number = models.PositiveIntegerField()
 
 
 class ToldState(Row):
-    """The receiver's knowledge of one thing: a change is what differs from it, and is told once.
+    """The last state of one thing that the receiver was sent: each difference from it is sent once.
 
-    `kind` and `key` name the thing (`triage.services.webhooks`), `value` is how it stood. Written by the worker
-    alone, in the transaction of the deliveries that tell of it.
+    `kind` and `key` name the thing (`triage.services.webhooks`), `value` is its state. Written by the worker alone, in
+    the transaction of the deliveries.
     """
 
     kind: Any = models.CharField(max_length=20)
@@ -59,10 +59,10 @@ class ToldState(Row):
 
 
 class WebhookDelivery(Row):
-    """One message to the receiver, kept for some days after it was taken or given up.
+    """One message to the receiver, kept for some days after it was accepted or given up.
 
-    `key` is its webhook-id, `body` the exact text that is signed and sent. `due_at` is when it is tried next, null once
-    that is over; `problem` is why the last try failed, "" if none did.
+    `key` is its webhook-id, `body` the exact text that is signed and sent. `due_at` is the time of the next try, null
+    once there is none; `problem` is why the last try failed, "" if none did.
     """
 
     key: Any = models.CharField(max_length=40, unique=True)
@@ -77,9 +77,9 @@ class WebhookDelivery(Row):
 
 
 def put(kind: str, key: str, payload: Mapping[str, Any], now: datetime, due_at: datetime | None = None) -> OutboxEntry:
-    """Leave a message in the caller's transaction and wake the worker once that is committed.
+    """Write a message in the caller's transaction and wake the worker once that is committed.
 
-    A second message with the same key is the first one. `kind` is a key of `triage.services.deliveries.DELIVERIES`.
+    A second message with a known key changes nothing. `kind` is a key of `triage.services.deliveries.DELIVERIES`.
     """
     entry, _ = OutboxEntry.objects.get_or_create(
         key=key, defaults={"kind": kind, "payload": dict(payload), "made_at": now, "due_at": due_at or now}
@@ -89,13 +89,13 @@ def put(kind: str, key: str, payload: Mapping[str, Any], now: datetime, due_at: 
 
 
 def withdraw(key: str) -> bool:
-    """Take back a message that the worker has not begun to deliver; False where it is too late."""
+    """Withdraw a message that the worker has not begun to deliver; False where it is too late."""
     deleted, _ = OutboxEntry.objects.filter(key=key, delivered_at=None, tries=0).delete()
     return bool(deleted)
 
 
 def next_due() -> datetime | None:
-    """Return when the earliest message that waits takes effect; one that failed waits for the worker's sweep."""
+    """Return when the earliest waiting message takes effect; a failed one waits for the worker's sweep."""
     return (
         OutboxEntry.objects.filter(delivered_at=None, problem="")
         .order_by("due_at")

@@ -8,9 +8,9 @@ from triage.models.accounts import Person, Row
 
 
 class ContributorLink(Row):
-    """A signed link that opens one page about one contributor for whoever holds it. Only its hash is kept.
+    """A signed link that opens one page about one contributor for its holder. Only its hash is stored.
 
-    `pull_uri` is "" for everything stored about them; else the link opens that decision alone. `repo_key` is the
+    `pull_uri` is "" for everything stored about them; else the link opens only that decision. `repo_key` is the
     repository as whose maintainer it was made, "" for the whole site.
     """
 
@@ -34,7 +34,7 @@ class ContributorLink(Row):
 class Objection(Row):
     """A contributor's objection to a decision, or to being scored at all (`pull_uri` ""), and the answer.
 
-    `key` names it to the worker: 'page:' and a random name, or the at-uri of a record once somebody answers that.
+    `key` names it to the worker: 'page:' and a random name, or the at-uri of a record once somebody has answered it.
     """
 
     class State(models.TextChoices):
@@ -45,7 +45,7 @@ class Objection(Row):
         REJECTED = "rejected"
 
     class Source(models.TextChoices):
-        """The way in which the objection came."""
+        """The channel of the objection."""
 
         LINK = "link"
         SELF = "self"
@@ -68,7 +68,7 @@ class Objection(Row):
 
 
 class LeaderboardWish(Row):
-    """A contributor's wish on the leaderboard, to be left out or not, as they or a maintainer last said here."""
+    """A contributor's last wish on the leaderboard, to be left out or not, as they or a maintainer gave it here."""
 
     did = models.CharField(max_length=2048, unique=True)
     left_out = models.BooleanField()

@@ -1,1 +1,1 @@
-"""Answers of queries in; view models and words out."""
+"""Turn answers of queries into view models and words."""

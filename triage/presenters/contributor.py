@@ -1,4 +1,4 @@
-"""The page of one contributor, shaped from what `scoring.queries.read` found. Pure: the present is an argument."""
+"""Build the page of one contributor from what `scoring.queries.read` returns. Pure: the present time is an argument."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -26,8 +26,8 @@ from triage.charts.plot import Area, Dot, Frame, Label, Plot, Stroke, Table, is_
 from triage.presenters.rows import PersonView, person_view
 from triage.presenters.text import age_words, share_words, vouching_words
 
-FEW = 7  # pull requests that are shown before somebody asks for all
-NAMED, LEAST = 3, 0.01  # vouchers named in the head, and the share of trust from which they are
+FEW = 7  # pull requests shown before the reader asks for all
+NAMED, LEAST = 3, 0.01  # vouchers named in the head, and the least share of trust of each
 HISTORY = Frame(left=34, right=350, top=12, bottom=150, highest=100)
 RESULTS: dict[PullResult, str] = {
     "open": "open",
@@ -57,7 +57,7 @@ TABS: tuple[tuple[RecordTab, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One person on a path, with the weight of the vouch that leads to them; "" for the seed."""
+    """One person on a path, with the weight of the vouch for them; "" for the seed."""
 
     person: PersonView
     weight: str
@@ -65,7 +65,7 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class PathView:
-    """One path from a seed, with what the last voucher said and the share of all trust that arrives over them."""
+    """One path from a seed, with the last voucher's reason and their share of all trust."""
 
     hops: tuple[Hop, ...]
     said: str
@@ -74,7 +74,7 @@ class PathView:
 
 @dataclass(frozen=True, slots=True)
 class VouchView:
-    """One vouch with the share of all trust that it brings: 0 for a warning, and where no path leads over it."""
+    """One vouch with its share of all trust: 0 for a warning, and where no path uses it."""
 
     person: PersonView
     line: VouchLine
@@ -83,13 +83,13 @@ class VouchView:
 
     @property
     def share(self) -> str:
-        """The share in words; "" for none."""
+        """Return the share in words; "" for none."""
         return share_words(self.brought) if self.brought else ""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordRow:
-    """One pull request: its result in a word, and what was found or marked where that says more."""
+    """One pull request: its result in a word, and details of the outcome where there are any."""
 
     line: PullLine
     result: str
@@ -99,7 +99,10 @@ class RecordRow:
 
 @dataclass(frozen=True, slots=True)
 class RecordView:
-    """The pull requests in view, how many are hidden, and the tabs: value, words, count, whether it is this one."""
+    """The pull requests in view, the number of hidden ones, and the tabs.
+
+    A tab is its value, words, count, and whether it is selected.
+    """
 
     rows: tuple[RecordRow, ...]
     tabs: tuple[tuple[str, str, int, bool], ...]
@@ -107,105 +110,109 @@ class RecordView:
 
 
 def record_words(record: Record) -> str:
-    """Say what somebody sent and what became of it."""
+    """Describe how many pull requests somebody sent, and their outcomes."""
     if not record.total or record.first_at is None:
         return "No pull request yet."
     counts = ((record.results.get(result, 0), words) for result, words in RESULTS.items() if result != "deleted")
-    told = ", ".join(f"{count:,} {words}" for count, words in counts if count)
-    return f"{_counted(record.total, 'pull request', 'pull requests')} since {record.first_at:%B %Y}: {told}."
+    outcomes = ", ".join(f"{count:,} {words}" for count, words in counts if count)
+    return f"{_counted(record.total, 'pull request', 'pull requests')} since {record.first_at:%B %Y}: {outcomes}."
 
 
 def vouched_words(vouches: Sequence[VouchView], record: Record, now: datetime) -> str:
-    """Name who brings most of the trust, and say when the newest pull request came."""
-    names = [one.person.name for one in vouches if one.brought >= LEAST]
+    """Name the people who bring most of the trust, and give the age of the newest pull request."""
+    names = [vouch.person.name for vouch in vouches if vouch.brought >= LEAST]
     if names:
         more = len(names) - NAMED
-        told = f"Vouched for by {', '.join(names[:NAMED])}{f' and {more:,} more' if more > 0 else ''}."
+        sentence = f"Vouched for by {', '.join(names[:NAMED])}{f' and {more:,} more' if more > 0 else ''}."
     else:
-        told = "No vouch from the seeds reaches them. That is unknown, not bad."
+        sentence = "No vouch from the seeds reaches them. That is unknown, not bad."
     if record.newest_at is None:
-        return told
-    return f"{told} Newest pull request {age_words(record.newest_at, now).replace('just now', 'under a minute')} ago."
+        return sentence
+    return (
+        f"{sentence} Newest pull request {age_words(record.newest_at, now).replace('just now', 'under a minute')} ago."
+    )
 
 
-def path_views(found: TrustExplanation | None, vouches: Sequence[VouchLine]) -> tuple[PathView, ...]:
-    """Draw the paths that share nobody but seeds; () for a seed and where no path is known."""
-    if found is None:
+def path_views(explanation: TrustExplanation | None, vouches: Sequence[VouchLine]) -> tuple[PathView, ...]:
+    """Build the paths, which share nobody but seeds; () for a seed and where no path is known."""
+    if explanation is None:
         return ()
-    said = {one.person.did: one for one in vouches if one.kind == "vouch"}
-    brought = {one.person.did: one for one in found.vouchers}
+    vouch_lines = {vouch.person.did: vouch for vouch in vouches if vouch.kind == "vouch"}
+    contributions = {vouch.person.did: vouch for vouch in explanation.vouchers}
     views = []
-    for number, path in enumerate(found.paths):
+    for number, path in enumerate(explanation.paths):
         if len(path) < 2:
             continue
-        weights = found.weights[number] if number < len(found.weights) else (0.0,) * (len(path) - 1)
+        weights = explanation.weights[number] if number < len(explanation.weights) else (0.0,) * (len(path) - 1)
         marks = ("", *(f"{weight:.2g}" if weight else "" for weight in weights))
         hops = tuple(Hop(person_view(person), mark) for person, mark in zip(path, marks, strict=True))
-        last, held = said.get(path[-2].did), brought.get(path[-2].did)
-        words = [f"“{visible(last.reason)}”"] if last and last.reason else []
-        words += [vouching_words(held.merges, held.evidence)] if held and not words else []
-        words += [f"{last.seen_at:%b %Y}"] if last else []
-        views.append(PathView(hops, " ".join(words), share_words(held.share) if held else ""))
+        vouch_line, contribution = vouch_lines.get(path[-2].did), contributions.get(path[-2].did)
+        words = [f"“{visible(vouch_line.reason)}”"] if vouch_line and vouch_line.reason else []
+        words += [vouching_words(contribution.merges, contribution.evidence)] if contribution and not words else []
+        words += [f"{vouch_line.seen_at:%b %Y}"] if vouch_line else []
+        views.append(PathView(hops, " ".join(words), share_words(contribution.share) if contribution else ""))
     return tuple(views)
 
 
-def paths_sentence(found: TrustExplanation | None, no_path: str) -> str:
-    """Say what the trust hangs on."""
-    if found is None or not found.paths:
+def paths_sentence(explanation: TrustExplanation | None, no_path: str) -> str:
+    """Say on which accounts the trust depends."""
+    if explanation is None or not explanation.paths:
         return no_path
-    if not found.distance:
+    if not explanation.distance:
         return "A seed: trust starts here."
-    if found.dominator is not None:
-        return f"If {visible(found.dominator.name)} were compromised, this trust would be gone."
-    if len(found.paths) > 1:
-        limits = "; ".join(_limits_of_paths(found))
+    if explanation.dominator is not None:
+        return f"If {visible(explanation.dominator.name)} were compromised, this trust would be gone."
+    if len(explanation.paths) > 1:
+        limits = "; ".join(_limits_of_paths(explanation))
         return f"They share no account except seeds.{f' {limits}.' if limits else ''}"
-    return "A seed vouches directly." if found.distance == 1 else "No single account carries all of it."
+    return "A seed vouches directly." if explanation.distance == 1 else "No single account carries all of it."
 
 
-def _limits_of_paths(found: TrustExplanation) -> Iterator[str]:
-    """Yield what makes several paths hang on less than they seem to: one seed, or a last vouch that brings little."""
-    begun = Counter(path[0] for path in found.paths)
-    seed, times = begun.most_common(1)[0]
+def _limits_of_paths(explanation: TrustExplanation) -> Iterator[str]:
+    """Yield why several paths are weaker than they seem: they share one seed, or their last vouch brings little."""
+    seeds = Counter(path[0] for path in explanation.paths)
+    seed, times = seeds.most_common(1)[0]
     if times > 1:
-        yield f"{'All' if len(begun) == 1 else times} begin at {visible(seed.name)}"
-    brought = {one.person.did: one.share for one in found.vouchers}
-    weak = sum(brought.get(path[-2].did, 0.0) < LEAST for path in found.paths)
+        yield f"{'All' if len(seeds) == 1 else times} begin at {visible(seed.name)}"
+    shares = {voucher.person.did: voucher.share for voucher in explanation.vouchers}
+    weak = sum(shares.get(path[-2].did, 0.0) < LEAST for path in explanation.paths)
     if weak:
         yield f"{weak} {'brings' if weak == 1 else 'bring'} under 1 %"
 
 
-def vouch_views(found: TrustExplanation | None, page: ContributorPage) -> tuple[VouchView, ...]:
-    """Return every vouch, the one that brings most first; those over which no trust comes last."""
-    brought = {one.person.did: one.share for one in found.vouchers} if found else {}
-    seeds = {one.did for one in page.score.seeds}
-    ordered = sorted(page.vouches, key=lambda one: -brought.get(one.person.did, 0.0))
+def vouch_views(explanation: TrustExplanation | None, page: ContributorPage) -> tuple[VouchView, ...]:
+    """Return every vouch, largest share first; those that bring no trust come last."""
+    shares = {vouch.person.did: vouch.share for vouch in explanation.vouchers} if explanation else {}
+    seeds = {vouch.did for vouch in page.score.seeds}
+    ordered = sorted(page.vouches, key=lambda vouch: -shares.get(vouch.person.did, 0.0))
     return tuple(
         VouchView(
-            person_view(one.person),
-            one,
-            one.person.did in seeds,
-            brought.get(one.person.did, 0.0) if one.kind == "vouch" else 0.0,
+            person_view(vouch.person),
+            vouch,
+            vouch.person.did in seeds,
+            shares.get(vouch.person.did, 0.0) if vouch.kind == "vouch" else 0.0,
         )
-        for one in ordered
+        for vouch in ordered
     )
 
 
 def vouches_words(vouches: Sequence[VouchView], paths: Sequence[PathView]) -> str:
-    """Say how many vouches are on no drawn path, and how many of them weigh nothing."""
-    standing = [one for one in vouches if one.line.kind == "vouch"]
-    idle = sum(not one.brought for one in standing)
-    more = len(standing) - idle - len(paths)
-    told = [f"{_counted(more, 'more vouch', 'more vouches')} from people that the seeds reach."] if more > 0 else []
+    """Say how many vouches are on no displayed path, and how many of them weigh nothing."""
+    in_force = [vouch for vouch in vouches if vouch.line.kind == "vouch"]
+    idle = sum(not vouch.brought for vouch in in_force)
+    more = len(in_force) - idle - len(paths)
+    sentences = (
+        [f"{_counted(more, 'more vouch', 'more vouches')} from people that the seeds reach."] if more > 0 else []
+    )
     if idle:
-        told.append(f"{_counted(idle, 'vouch weighs', 'vouches weigh')} nothing: no path from the seeds.")
-    return " ".join(told)
+        sentences.append(f"{_counted(idle, 'vouch weighs', 'vouches weigh')} nothing: no path from the seeds.")
+    return " ".join(sentences)
 
 
 def record_view(page: ContributorPage, tab: RecordTab) -> RecordView:
-    """Return the pull requests of one tab; without one the newest few."""
-    found = [one for one in page.pulls if tab in ("", "all") or one.result == tab]
-    shown = found[:FEW] if tab == "" else found
+    """Return the pull requests of one tab; without a tab the newest few."""
+    tab_pulls = [pull for pull in page.pulls if tab in ("", "all") or pull.result == tab]
+    shown = tab_pulls[:FEW] if tab == "" else tab_pulls
     tabs = tuple(
         (value, words, page.record.results.get(value, 0) if value else page.record.total, (value or "all") == tab)
         for value, words in TABS
@@ -216,27 +223,27 @@ def record_view(page: ContributorPage, tab: RecordTab) -> RecordView:
 
 
 def read_tab(value: str) -> RecordTab:
-    """Return the tab that a query names; anything else is the first."""
+    """Return the tab that a query names; the first tab for any other value."""
     return next((tab for tab, _ in (*TABS, ("all", "")) if tab == value), "")
 
 
-def _record_row(one: PullLine) -> RecordRow:
-    says_more = any(mark in one.outcome for mark in ("commit", "marked", ";"))
-    more = one.outcome.removeprefix("open; ").removeprefix("not merged; ") if says_more else ""
-    return RecordRow(one, RESULTS[one.result], TONES.get(one.result, ""), more)
+def _record_row(pull: PullLine) -> RecordRow:
+    says_more = any(mark in pull.outcome for mark in ("commit", "marked", ";"))
+    more = pull.outcome.removeprefix("open; ").removeprefix("not merged; ") if says_more else ""
+    return RecordRow(pull, RESULTS[pull.result], TONES.get(pull.result, ""), more)
 
 
 def changes(
-    score: ContributorScore, found: TrustExplanation | None, policy: Policy, start: float | None
+    score: ContributorScore, explanation: TrustExplanation | None, policy: Policy, start: float | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield what would change the score or the lane, and what would come of it; `start` is the lane's threshold."""
+    """Yield events that would change the score or the lane, each with its effect; `start` is the lane's threshold."""
     if score.verdict.estimate.probability is None:
         yield "A first settled pull request", "gives a first number"
     else:
         yield from _after_clean_ones(score, policy, start)
         yield from _after_bad_ones(score, policy, start)
-    if found and found.dominator:
-        yield f"Losing {visible(found.dominator.name)}", "ends this trust"
+    if explanation and explanation.dominator:
+        yield f"Losing {visible(explanation.dominator.name)}", "ends this trust"
     rules = policy.thresholds
     if "silence" in rules.conditions:
         yield f"{rules.silent_days} days away", f"a person looks for {rules.account_change_days} days"
@@ -258,26 +265,30 @@ def _after_bad_ones(score: ContributorScore, policy: Policy, start: float | None
         if after is None or after.probability is None:
             yield "A revert or a fix", "lowers it; the model says how far once it happens"
             return
-        told = percent(after.probability)
+        effect = percent(after.probability)
         if start is not None and score.decision is Lane.FAST_LANE:
-            told += ", stays in the lane" if after.probability >= start else ", leaves the lane"
-        yield words, told
+            effect += ", stays in the lane" if after.probability >= start else ", leaves the lane"
+        yield words, effect
 
 
 def score_history(history: Sequence[HistoryPoint], start: float | None) -> Plot | None:
-    """Draw the recorded scores in per cent within their intervals; None where fewer than two have a number."""
-    known = [(one.as_of, 100 * (one.probability or 0), 100 * one.low, 100 * one.high) for one in history if _known(one)]
-    if len(known) < 2:
+    """Draw the recorded scores in per cent with their intervals; None where fewer than two have a number."""
+    points = [
+        (point.as_of, 100 * (point.probability or 0), 100 * point.low, 100 * point.high)
+        for point in history
+        if _known(point)
+    ]
+    if len(points) < 2:
         return None
-    known.sort(key=lambda one: one[0])
-    began, ended = known[0][0], known[-1][0]
-    xs = _over_time([one[0] for one in known])
-    middle, low, high = ([(x, HISTORY.y(one[at])) for x, one in zip(xs, known, strict=True)] for at in (1, 2, 3))
-    level, named = _level(start) if start is not None else ((), ())
+    points.sort(key=lambda point: point[0])
+    began, ended = points[0][0], points[-1][0]
+    xs = _x_positions([point[0] for point in points])
+    middle, low, high = ([(x, HISTORY.y(point[at])) for x, point in zip(xs, points, strict=True)] for at in (1, 2, 3))
+    level, level_labels = _lane_level(start) if start is not None else ((), ())
     return Plot(
         key="history",
         title="Score history",
-        summary=f"Share that stays clean went from {_said(history, began)} to {_said(history, ended)}",
+        summary=f"Share that stays clean went from {_point_words(history, began)} to {_point_words(history, ended)}",
         height=190,
         table=_history_table(history),
         rules=HISTORY.rules((0, 50, 100)),
@@ -286,7 +297,7 @@ def score_history(history: Sequence[HistoryPoint], start: float | None) -> Plot 
         dots=(Dot(*middle[-1]),),
         labels=(
             *(Label(HISTORY.left - 6, HISTORY.y(at) + 4, f"{at}", "end") for at in (0, 50, 100)),
-            *named,
+            *level_labels,
             Label(HISTORY.left, 167, _day(began), "start"),
             Label(HISTORY.right, 167, _day(ended), "end"),
             Label(0, 186, "% that stay clean; band: 95 % interval", "start"),
@@ -294,14 +305,14 @@ def score_history(history: Sequence[HistoryPoint], start: float | None) -> Plot 
     )
 
 
-def _over_time(moments: Sequence[datetime]) -> list[float]:
-    """Place moments in their order, beside each other where all are the same."""
+def _x_positions(moments: Sequence[datetime]) -> list[float]:
+    """Return x positions of moments by time; evenly spaced where all are equal."""
     span = (moments[-1] - moments[0]).total_seconds()
     shares = [(moment - moments[0]).total_seconds() / span for moment in moments] if span else places(len(moments))
     return [HISTORY.x(share) for share in shares]
 
 
-def _level(start: float) -> tuple[tuple[Stroke, ...], tuple[Label, ...]]:
+def _lane_level(start: float) -> tuple[tuple[Stroke, ...], tuple[Label, ...]]:
     y = HISTORY.y(100 * start)
     words = f"lane from {percent_in_full(start)}"
     return (Stroke(line([(HISTORY.left, y), (HISTORY.right, y)]), dash="4 4"),), (
@@ -309,13 +320,13 @@ def _level(start: float) -> tuple[tuple[Stroke, ...], tuple[Label, ...]]:
     )
 
 
-def _known(one: HistoryPoint) -> bool:
-    return one.probability is not None and is_drawn(one.probability, one.low, one.high)
+def _known(point: HistoryPoint) -> bool:
+    return point.probability is not None and is_drawn(point.probability, point.low, point.high)
 
 
-def _said(history: Sequence[HistoryPoint], moment: datetime) -> str:
-    one = next(one for one in history if one.as_of == moment and _known(one))
-    return f"{percent(one.probability or 0)} ({percent_interval(one.low, one.high)}) on {_day(moment)}"
+def _point_words(history: Sequence[HistoryPoint], moment: datetime) -> str:
+    point = next(point for point in history if point.as_of == moment and _known(point))
+    return f"{percent(point.probability or 0)} ({percent_interval(point.low, point.high)}) on {_day(moment)}"
 
 
 def _day(moment: datetime) -> str:
@@ -324,12 +335,12 @@ def _day(moment: datetime) -> str:
 
 def _history_table(history: Sequence[HistoryPoint]) -> Table:
     rows = []
-    for one in sorted(history, key=lambda one: one.as_of, reverse=True):
-        if _known(one):
-            told = (percent(one.probability or 0), percent_interval(one.low, one.high))
-            rows.append((f"{_day(one.as_of)} {one.as_of:%H:%M}", *told))
+    for point in sorted(history, key=lambda point: point.as_of, reverse=True):
+        if _known(point):
+            figures = (percent(point.probability or 0), percent_interval(point.low, point.high))
+            rows.append((f"{_day(point.as_of)} {point.as_of:%H:%M}", *figures))
     return Table(("Data up to (UTC)", "Stays clean", "95 % interval"), tuple(rows))
 
 
-def _counted(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
+def _counted(count: int, singular: str, plural: str) -> str:
+    return f"{count:,} {singular if count == 1 else plural}"

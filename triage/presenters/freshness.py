@@ -1,7 +1,7 @@
-"""Describes the state of ingest: troubles, notes and the pill's words for people, gauges for Prometheus. Pure.
+"""Describe the state of ingest: troubles, notes and the pill's words for people, gauges for Prometheus. Pure.
 
-A trouble takes the word Live away. A note does not: some host always rests, and hostile records pile up for ever.
-What is not known has no gauge, so that an alert on its absence fires instead of one on a made-up figure.
+A trouble replaces the word Live. A note does not: some host is always paused, and hostile records always accumulate. An
+unknown value has no gauge, so that an alert on its absence fires instead of one on an invented figure.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ Gauge = tuple[str, str, float | None]
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Something that is wrong: two or three words for the pill, one sentence, and how bad it is."""
+    """A problem: two or three words for the pill, one sentence, and its severity."""
 
     short: str
     sentence: str
@@ -44,63 +44,65 @@ class Trouble:
 def troubles(
     status: Status | None, now: float, gaps_open: int, recorded: bool, has_hosts: bool = True, gap_reason: str = ""
 ) -> tuple[Trouble, ...]:
-    """Return what is wrong at `now` (unix seconds), the worst first.
+    """Return the problems at `now` (unix seconds), worst first.
 
-    A recording is at rest once its worker has stopped.
+    A stopped worker is not a problem of a recording.
 
-    `has_hosts`: whether BACKFILL_HOSTS names anybody, without whom no gap is ever filled. `gap_reason`: how the newest
-    open gap came about.
+    `has_hosts`: BACKFILL_HOSTS names a host; without one no gap is ever filled. `gap_reason`: cause of the newest open
+    gap.
     """
     missing = () if recorded else _gaps(gaps_open, has_hosts, gap_reason)
     if status is None or not status.is_alive(now):
         return missing if recorded else (_not_running(status, now), *missing)
     parts = (_store, _clock, _listener, _publisher, _backfill, _event_streams)
-    found = [part(status) for part in parts]
-    found += map(_hop, status.failing_hops)
-    return (*(trouble for trouble in found if trouble), *missing)
+    checked = [part(status) for part in parts]
+    checked += map(_hop, status.failing_hops)
+    return (*(trouble for trouble in checked if trouble), *missing)
 
 
 def notes(status: Status | None, now: float, dead_letters: int, unknown_shapes: int) -> tuple[str, ...]:
-    """Return what is worth knowing and needs nobody."""
-    told = []
+    """Return facts worth knowing that need no action."""
+    sentences = []
     if status is not None and status.is_alive(now) and status.hosts_left_alone:
         count, names = status.hosts_left_alone, ", ".join(status.hosts_named[:3])
         rest = " and others" if count > 3 else ""
-        told.append(
+        sentences.append(
             f"{_counted(count, 'host is', 'hosts are')} paused for a while, slow or over the limit: {names}{rest}."
         )
     if dead_letters:
-        told.append(
+        sentences.append(
             f"{_counted(dead_letters, 'event', 'events')} could not be read. Sunstead keeps them and tries again "
             "after an update."
         )
     if status is not None and status.is_alive(now) and status.letters_dropped:
-        told.append(
+        sentences.append(
             f"{_counted(status.letters_dropped, 'more was', 'more were')} dropped: DEAD_LETTERS limits how many are "
             "kept."
         )
     if unknown_shapes:
-        told.append(f"{_counted(unknown_shapes, 'shape', 'shapes')} of records seen that this version does not know.")
-    return tuple(told)
+        sentences.append(
+            f"{_counted(unknown_shapes, 'shape', 'shapes')} of records seen that this version does not know."
+        )
+    return tuple(sentences)
 
 
-def with_state(fresh: Freshness, wrong: Sequence[Trouble], known: Sequence[str]) -> Freshness:
-    """The pill: the worst trouble in its words and colour, everything else behind it; Live only without any."""
-    details = (*(trouble.sentence for trouble in wrong), *known)
-    if not wrong:
+def with_state(fresh: Freshness, troubles: Sequence[Trouble], notes: Sequence[str]) -> Freshness:
+    """Return the pill: the worst trouble in its words and colour, and the details; Live only without troubles."""
+    details = (*(trouble.sentence for trouble in troubles), *notes)
+    if not troubles:
         return replace(fresh, details=details)
-    more = f" (+{len(wrong) - 1})" if len(wrong) > 1 else ""
-    tone = "stopped" if fresh.tone == "stopped" else wrong[0].tone
+    more = f" (+{len(troubles) - 1})" if len(troubles) > 1 else ""
+    tone = "stopped" if fresh.tone == "stopped" else troubles[0].tone
     lag = (f"{fresh.words}.",) if fresh.tone != "none" else ()
-    return Freshness(tone, wrong[0].short + more, (*lag, *details) if fresh.tone != "live" else details)
+    return Freshness(tone, troubles[0].short + more, (*lag, *details) if fresh.tone != "live" else details)
 
 
 def _not_running(status: Status | None, now: float) -> Trouble:
     if status is None:
         sentence = "The worker has not started yet, so nothing comes in. The operator starts it with make run."
         return Trouble("Worker has not started yet", sentence, "stopped")
-    seen = f"was last heard of {duration_words(now - status.written_at)} ago"
-    sentence = f"The worker {seen}: nothing new comes in. The operator starts it with make run."
+    last_seen = f"was last heard of {duration_words(now - status.written_at)} ago"
+    sentence = f"The worker {last_seen}: nothing new comes in. The operator starts it with make run."
     return Trouble("Worker not running", sentence, "stopped")
 
 
@@ -138,17 +140,17 @@ def _publisher(status: Status) -> Trouble | None:
 def _backfill(status: Status) -> Trouble | None:
     if status.backfill_problem is None:
         return None
-    told = said(status.backfill_problem)
-    return Trouble("Backfill waits", f"Older records are not read for now: {told}. Retrying automatically.")
+    problem = said(status.backfill_problem)
+    return Trouble("Backfill waits", f"Older records are not read for now: {problem}. Retrying automatically.")
 
 
 def _event_streams(status: Status) -> Trouble | None:
     if not status.event_streams_down:
         return None
-    count, told = status.event_streams_down, "; ".join(map(said, status.event_problems))
+    count, problems = status.event_streams_down, "; ".join(map(said, status.event_problems))
     rest = "; and others" if count > len(status.event_problems) else ""
     whose = "a knot or spindle" if count == 1 else f"{count:,} knots and spindles"
-    sentence = f"Pushes and runs of {whose} do not arrive: {told}{rest}. Retrying automatically."
+    sentence = f"Pushes and runs of {whose} do not arrive: {problems}{rest}. Retrying automatically."
     return Trouble("Git events missing", sentence)
 
 
@@ -166,16 +168,16 @@ def _gaps(count: int, has_hosts: bool, reason: str) -> tuple[Trouble, ...]:
     return (Trouble(_counted(count, "gap", "gaps"), sentence + why + how),)
 
 
-def _counted(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
+def _counted(count: int, singular: str, plural: str) -> str:
+    return f"{count:,} {singular if count == 1 else plural}"
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
     """The facts known at `now` (unix seconds); None where nothing was published, or no worker ever ran.
 
-    `left_out` is how many open pull requests the inbox leaves out, by why; `lanes_open` how many fast lanes are open.
-    `outbox` is how many messages to the worker are due, by kind; `recorded` says that the stream is a recording.
+    `left_out` counts the open pull requests that the inbox omits, by cause; `lanes_open` counts open fast lanes.
+    `outbox` counts due messages to the worker, by kind; `recorded`: the stream is a recording.
     """
 
     board: Dashboard | None
@@ -189,10 +191,10 @@ class Known:
 
 
 def families(known: Known) -> Iterator[GaugeMetricFamily]:
-    """Every gauge that is known."""
-    for name, told, value in (*_worker(known), *_store_gauges(known), *_lag(known)):
+    """Yield every gauge with a known value."""
+    for name, help_text, value in (*_worker(known), *_store_gauges(known), *_lag(known)):
         if value is not None:
-            yield GaugeMetricFamily(f"sunstead_{name}", told, value=value)
+            yield GaugeMetricFamily(f"sunstead_{name}", help_text, value=value)
     yield _labelled("outbox_due", "Messages to the worker that are due.", "kind", known.outbox)
     if known.board is not None:
         lanes = {**known.board.lanes, "own": known.board.own}
@@ -211,15 +213,15 @@ def families(known: Known) -> Iterator[GaugeMetricFamily]:
 
 
 def newest_event(board: Dashboard | None, status: Status | None) -> float | None:
-    """Return when the newest event handled was witnessed, in unix seconds: the worker's word, else the snapshot's."""
+    """Return the time of the newest handled event, in unix seconds: from the worker, else from the snapshot."""
     if status is not None and status.cursor_us:
         return status.cursor_us / 1_000_000
     newest = board.newest_event_at if board is not None else None
     return newest.replace(tzinfo=UTC).timestamp() if newest is not None else None
 
 
-def _labelled(name: str, told: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(f"sunstead_{name}", told, labels=[label])
+def _labelled(name: str, help_text: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(f"sunstead_{name}", help_text, labels=[label])
     for key, value in sorted(values.items()):
         family.add_metric([key], value)
     return family

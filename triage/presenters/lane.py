@@ -1,6 +1,6 @@
-"""Puts the estimated fast lane into words: what it lets through, how much of that is bad, and what it costs. Pure.
+"""Put the estimated fast lane into words: what it lets through, how much of that is bad, and what it costs. Pure.
 
-Shares of bad ones are rounded up, intervals outwards, and nothing that rests on an estimate is called certified.
+Shares of bad outcomes are rounded up, intervals outwards, and nothing based on an estimate is called certified.
 """
 
 from collections.abc import Mapping
@@ -67,25 +67,25 @@ SOURCES = {
     "own": "pull requests that settled in the last year, all repositories together",
     "starter": "pull requests that settled in other public projects, not in yours",
 }
-# The window and the source of a share of bad ones, which stand beside each.
+# The window and source shown beside each share of bad outcomes.
 WINDOWS = {"own": "last 12 months, estimate", "starter": "other projects, estimate"}
-FEWEST_TOLD = 5  # settled ones from which a share of bad ones is told
+FEWEST_TOLD = 5  # least number of settled ones for a share of bad ones
 
 
 def count_words(amount: float) -> str:
-    """Say a count that may be a sum of weights, as a whole number."""
+    """Format a count that may be a sum of weights as a whole number."""
     return f"{amount:,.0f}"
 
 
 def opening_words(offer: Offer) -> str:
-    """Say an offer with its threshold, as a sentence of its own."""
+    """Describe an offer with its threshold in one sentence."""
     bad = bad_interval(offer.bad_low, offer.bad_high)
     start = percent_in_full(offer.threshold)
     return f"Open at {start}: {bad} % of what goes through may be bad ({WINDOWS[offer.source]}), not certified."
 
 
 def answer_words(offer: Offer) -> str:
-    """Say how many would go through, and how many of them were bad."""
+    """Say how many would go through, and how many of those were bad."""
     through = count_words(offer.let_through)
     return (
         f"{through} of {count_words(offer.cases)} {SOURCES[offer.source]}. "
@@ -96,14 +96,16 @@ def answer_words(offer: Offer) -> str:
 
 
 def group_words(curve: LaneCurve, offer: Offer) -> list[tuple[str, str]]:
-    """List who else the lane was counted for beside the offer, and how many of them would go through."""
-    told = []
+    """List the other groups for which the lane was counted, and how many of each would go through."""
+    lines = []
     for name, group in (("Newcomers alone", curve.newcomers), ("With push access", curve.everybody)):
         if group is not None:
             through, bad = group.at(offer.threshold)
             spoiled = f", {count_words(bad) if bad else 'none'} of them bad" if through else ""
-            told.append((name, f"{count_words(through) if through else 'none'} of {count_words(group.cases)}{spoiled}"))
-    return told
+            lines.append(
+                (name, f"{count_words(through) if through else 'none'} of {count_words(group.cases)}{spoiled}")
+            )
+    return lines
 
 
 def record_words(offer: Offer, has_model: bool) -> str:
@@ -123,7 +125,7 @@ def _were(count: float) -> str:
 
 
 def notice_words(offer: Offer, budget: float) -> str:
-    """Say the figures of the queue's notice of a lane in shadow mode; its first words stand in the template."""
+    """Give the figures of the queue's notice of a lane in shadow mode; the template has the notice's first words."""
     return (
         f"Of {count_words(offer.cases)} {SOURCES[offer.source]}, it would have let through "
         f"{count_words(offer.let_through)}, {count_words(offer.bad) if offer.bad else 'none'} of them bad: "
@@ -134,7 +136,7 @@ def notice_words(offer: Offer, budget: float) -> str:
 
 
 def risk_words(offer: Offer, through: int, days: int) -> str:
-    """Say how many of the rows that the page lists may be bad; "" where it lists none."""
+    """Say how many of the listed rows may be bad; "" where none is listed."""
     if not through:
         return ""
     rate = offer.bad / offer.let_through
@@ -145,12 +147,12 @@ def risk_words(offer: Offer, through: int, days: int) -> str:
 
 
 def budget_words(budget: float) -> str:
-    """Say what the budget of a lane bounds."""
+    """Say what a lane's budget limits."""
     return f"{percent_in_full(budget)}: the share of bad ones that you accept among all that the lane lets through"
 
 
 def shutting_words(offer: Offer, share: float, budget: float) -> str:
-    """Say when a lane that was opened on an estimate shuts itself; `share` of what it lets through is audited."""
+    """Say when an estimated lane shuts itself; `share` of what it lets through is audited."""
     limit = bad_percent(offer.bad_high)
     why = f"It shuts at {limit}, not at your budget of {percent_in_full(budget)}: so few cases cannot prove less. "
     return (
@@ -160,9 +162,9 @@ def shutting_words(offer: Offer, share: float, budget: float) -> str:
 
 
 def detection_words(days: float) -> str:
-    """Say how long a bad lane stays open: `days` until half of all lanes twice as bad from the start are found out.
+    """Say how long a bad lane stays open: `days` is the median until detection of lanes twice as bad from the start.
 
-    One that was good before takes 3.2 to 3.9 times as long (docs/measurements.md).
+    Detection takes 3.2 to 3.9 times as long where the lane was good before (docs/measurements.md).
     """
     return (
         f"A lane twice as bad from the start is found after {_time_words(days)} at this pace (median), one that turns "
@@ -171,20 +173,20 @@ def detection_words(days: float) -> str:
 
 
 def _time_words(days: float) -> str:
-    """Say so many days: in weeks from two weeks on, in years from two years on."""
+    """Format a number of days: in weeks from two weeks on, in years from two years on."""
     if days < 14:
         return f"about {things(max(ceil(days), 1), 'day')}"
     return f"about {things(ceil(days / 7), 'week')}" if days < 730 else f"about {things(ceil(days / 365), 'year')}"
 
 
 def one_in(share: float) -> str:
-    """Say a share of the audit as '1 in 3', or in per cent where that is not a whole number."""
+    """Format a share of the audit as '1 in 3', or in per cent where that is not a whole number."""
     times = round(1 / share, 2)
     return f"1 in {times:g}" if times == int(times) else f"{100 * share:.0f} %"
 
 
 def standing_words(offer: Offer) -> str:
-    """Say the figures that a standing lane was opened on."""
+    """Give the figures on which an open lane was opened."""
     return (
         f"{count_words(offer.bad)} of {count_words(offer.let_through)} {SOURCES[offer.source]} by then were bad: "
         f"{bad_interval(offer.bad_low, offer.bad_high)} % ({WINDOWS[offer.source]})."
@@ -192,7 +194,7 @@ def standing_words(offer: Offer) -> str:
 
 
 def own_share_words(history: LaneHistory) -> str:
-    """Say the share of bad ones in what an open lane itself let through; below five settled only their count."""
+    """Give the share of bad ones among those that an open lane let through; below five settled only their count."""
     settled, bad = history.settled, history.count("wrong")
     if settled < FEWEST_TOLD:
         return f"{settled} of these settled: too few to judge."
@@ -200,29 +202,33 @@ def own_share_words(history: LaneHistory) -> str:
 
 
 def model_words(offer: Offer, serving: str) -> str:
-    """Say which model gave the scores that an opening was counted on, and when another one serves now."""
+    """Name the model whose scores an opening was counted on, and the model that serves now where it is another."""
     source = f"with the scores of model {offer.model}" if offer.model else "without a trained model"
     if offer.model == serving:
         return f"These figures were counted {source}."
-    now = f"model {serving} serves" if serving else "each person's own record serves, without a model"
-    return f"These figures were counted {source}, and now {now}: the lane may be better or worse than they say."
+    serving_words = f"model {serving} serves" if serving else "each person's own record serves, without a model"
+    return (
+        f"These figures were counted {source}, and now {serving_words}: the lane may be better or worse than they say."
+    )
 
 
-def audit_words(told: AuditCount) -> str:
-    """Say how many the audit of an open estimated lane drew so far, and what was answered."""
-    if not told.drawn:
+def audit_words(counts: AuditCount) -> str:
+    """Say how many the audit of an open estimated lane has drawn so far, and the answers."""
+    if not counts.drawn:
         return "0 of them were audited so far."
-    gone = told.drawn - told.answered - told.due
-    parts = [f"{told.answered:,} answered"]
-    if told.answered:
-        parts += [f"{told.bad:,} of these would not be merged as sent" if told.bad else "all would be merged as sent"]
-    parts += [f"{told.due:,} {'waits' if told.due == 1 else 'wait'} for an answer"]
-    parts += [f"{gone:,} decided or changed before anybody answered"] if gone else []
-    return f"The audit drew {told.drawn:,}: {', '.join(parts)}."
+    decided_before = counts.drawn - counts.answered - counts.due
+    parts = [f"{counts.answered:,} answered"]
+    if counts.answered:
+        parts += [
+            f"{counts.bad:,} of these would not be merged as sent" if counts.bad else "all would be merged as sent"
+        ]
+    parts += [f"{counts.due:,} {'waits' if counts.due == 1 else 'wait'} for an answer"]
+    parts += [f"{decided_before:,} decided or changed before anybody answered"] if decided_before else []
+    return f"The audit drew {counts.drawn:,}: {', '.join(parts)}."
 
 
 def certificate_words(need: Need | None, budget: float, training: str) -> str:
-    """Say when a certificate could come, at the earliest; `training` says when a model can, "" where there is one."""
+    """Say when a certificate is possible at the earliest; `training` says when a model is, "" where there is one."""
     if training:
         return f"only with your own model. {training}"
     if need is None:
@@ -244,7 +250,7 @@ def nothing_words(curve: LaneCurve | None, budget: float, fewest: int) -> str:
             "is closed, or when its days after the merge are over. Your own past counts once "
             f"{fewest} have settled."
         )
-    highs = [one.bad_high for one in curve.points if one.bad <= budget * one.let_through]
+    highs = [point.bad_high for point in curve.points if point.bad <= budget * point.let_through]
     why = (
         f"wherever at most {percent_in_full(budget)} were bad, too few would go through to tell: the upper end of the "
         f"interval never gets under {bad_percent(min(highs))}; a lane needs {percent_in_full(WORST_BAD_HIGH)} or less"
@@ -265,14 +271,14 @@ def untried_words(curve: LaneCurve | None, budget: float, fewest: int, a_month: 
         return (
             f"Of {cases:,} {SOURCES['own']}, no threshold keeps bad ones within {within} with enough of them to tell."
         )
-    told = f"{cases} of {fewest} have settled in the last year, all repositories together"
+    sentence = f"{cases} of {fewest} have settled in the last year, all repositories together"
     if not a_month:
-        return f"{told}; none of them in this one."
-    return f"{told}; the rest takes {_time_words(30 * (fewest - cases) / a_month)} at this repository's pace alone."
+        return f"{sentence}; none of them in this one."
+    return f"{sentence}; the rest takes {_time_words(30 * (fewest - cases) / a_month)} at this repository's pace alone."
 
 
 def shut_words(budget: float) -> str:
-    """Say why a lane that shut itself cannot be opened anew, and when it can."""
+    """Say why a lane that shut itself cannot be reopened, and when it can."""
     return (
         "You can't open it again yet. What shut it now counts in the past, and no threshold keeps your budget of "
         f"{percent_in_full(budget)} there. You can once the past keeps it again, or after you raise the budget."
@@ -280,7 +286,7 @@ def shut_words(budget: float) -> str:
 
 
 def watched_words(history: LaneHistory, days: int) -> str:
-    """Say under the title that the lane only watches, and the days that the rows below cover."""
+    """Say below the title that the lane only watches, and the days that the rows below cover."""
     if history.began is None:
         return "It only watches. Nothing would have gone through yet."
     return f"It only watches. This is what it would have done in the last {days} days."
@@ -291,13 +297,13 @@ def sum_words(history: LaneHistory, would: bool = True) -> str:
     parts = []
     for agreement in AGREEMENTS:
         if count := history.count(agreement):
-            one, several = (SUMMED if would else SUMMED_WAS)[agreement]
-            parts.append(f"{count} {one if count == 1 else several}")
+            singular, plural = (SUMMED if would else SUMMED_WAS)[agreement]
+            parts.append(f"{count} {singular if count == 1 else plural}")
     return f"{len(history.rows)} let through: {', '.join(parts)}" if parts else ""
 
 
 def time_words(saved: TimeSaved) -> str:
-    """Say how much reading the lane would have saved, by those changes alone whose reading was measured."""
+    """Say how much reading time the lane would have saved, counting only changes with a measured time."""
     if not saved.measured:
         return "not measured"
     if saved.measured < FEWEST:
@@ -306,15 +312,19 @@ def time_words(saved: TimeSaved) -> str:
     return f"{things(minutes, 'minute')} with the change open, in the {saved.measured:,} of {saved.rows:,} measured"
 
 
-def month_words(told: LaneSum, would: bool) -> str:
-    """Say for the queue's head what the lane let through in the last thirty days, and how that turned out."""
-    if not told.let_through:
+def month_words(lane_sum: LaneSum, would: bool) -> str:
+    """Say for the queue's head what the lane let through in the last thirty days, with the outcomes."""
+    if not lane_sum.let_through:
         return ""
-    waiting = told.let_through - told.clean - told.bad
+    waiting = lane_sum.let_through - lane_sum.clean - lane_sum.bad
     parts = [
         f"{count:,} {words}"
-        for count, words in ((told.clean, "stayed clean"), (told.bad, "turned out bad"), (waiting, "not settled"))
+        for count, words in (
+            (lane_sum.clean, "stayed clean"),
+            (lane_sum.bad, "turned out bad"),
+            (waiting, "not settled"),
+        )
         if count
     ]
     verb = "would have let through" if would else "let through"
-    return f"{verb} {told.let_through:,} of {told.offered:,} in 30 days: {', '.join(parts)}"
+    return f"{verb} {lane_sum.let_through:,} of {lane_sum.offered:,} in 30 days: {', '.join(parts)}"

@@ -1,7 +1,7 @@
-"""Reads what one viewer is shown of their own: list counts, audits due, saved filters, people without hidden chances.
+"""Read what one viewer sees of their own: list counts, due audits, saved filters, people without hidden chances.
 
-The chance of somebody whose audit is not answered yet is hidden from all others. An answer given by somebody who knows
-the chance follows it, so it would measure nothing.
+The chance of a person whose audit is unanswered is hidden from everybody else. An answer by somebody who knows the
+chance would follow it, and so measure nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ MOST_SAVED, NAME_LENGTH = 12, 40  # saved filters of one person, and characters 
 
 @dataclass(frozen=True, slots=True)
 class SavedFilter:
-    """A view of the inbox that a person saved: its name as shown, the name itself, and its query string."""
+    """A saved view of the inbox: its displayed name, its stored name, and its query string."""
 
     words: str
     name: str
@@ -52,22 +52,22 @@ class SavedFilter:
 
 @dataclass(frozen=True, slots=True)
 class ListCounts:
-    """Sizes of the lists; `incidents` are the open ones and `audits` those due where the viewer maintains."""
+    """Sizes of the lists; `incidents` are the open ones, and `audits` those due where the viewer maintains."""
 
     approved: int  # open and not merged yet
     snoozed: int
-    flagged: int  # of those that are snoozed
+    flagged: int  # snoozed rows that are flagged
     incidents: int
     audits: int
 
     @property
     def due(self) -> int:
-        """Return how many wait for somebody."""
+        """Return how many items wait for an action."""
         return self.incidents + self.audits
 
 
 def count_lists(request: Request, snapshot: Snapshot) -> ListCounts:
-    """The counts as this viewer is told them."""
+    """Return the counts that this viewer may see."""
     snoozed, roles = snoozing.in_force(snapshot, timezone.now()), viewing(request)
     is_maintainer = roles.highest() >= Role.MAINTAINER
     return ListCounts(
@@ -80,19 +80,19 @@ def count_lists(request: Request, snapshot: Snapshot) -> ListCounts:
 
 
 def audits_due(snapshot: Snapshot, roles: Roles) -> list[Subject]:
-    """Return what the audit drew in repositories that somebody maintains and nobody answered, the oldest first."""
-    return [one for one, _ in due_audits(snapshot) if roles.role(one.repository_key) >= Role.MAINTAINER]
+    """Return the unanswered audits in repositories that the viewer maintains, oldest first."""
+    return [subject for subject, _ in due_audits(snapshot) if roles.role(subject.repository_key) >= Role.MAINTAINER]
 
 
 def saved_filters(viewer: object, filters: QueueFilters) -> tuple[SavedFilter, ...]:
-    """Return what this viewer saved, in order, and which of them is shown."""
-    kept = viewer.saved_filters if isinstance(viewer, Person) else ()
-    views = [(one["name"], read_queue(one).of_list) for one in kept]
+    """Return this viewer's saved filters in order, with the selected one marked."""
+    saved = viewer.saved_filters if isinstance(viewer, Person) else ()
+    views = [(values["name"], read_queue(values).of_list) for values in saved]
     return tuple(SavedFilter(visible(name), name, search, search == filters.of_list) for name, search in views)
 
 
 def save_filter(person: Person, name: str, filters: QueueFilters) -> None:
-    """Keep a view under a name, in the place of another of that name; ActionProblem where that cannot be."""
+    """Save a view under a name, replacing one with that name; raise ActionProblem where that is not possible."""
     name = " ".join(name.split())
     values = dict(parse_qsl(filters.of_list.removeprefix("?")))
     if not values:
@@ -100,25 +100,25 @@ def save_filter(person: Person, name: str, filters: QueueFilters) -> None:
     if not name.isprintable() or not 0 < len(name) <= NAME_LENGTH:
         raise ActionProblem(f"Give the filter a name of at most {NAME_LENGTH} characters. Nothing was saved.")
     with transaction.atomic():
-        kept = [one for one in _kept(person) if one["name"] != name]
-        if len(kept) >= MOST_SAVED:
+        others = [saved for saved in _read_saved(person) if saved["name"] != name]
+        if len(others) >= MOST_SAVED:
             raise ActionProblem(f"You have {MOST_SAVED} saved filters. Delete one first; nothing was saved.")
-        Person.objects.filter(pk=person.pk).update(saved_filters=[*kept, {"name": name, **values}])
+        Person.objects.filter(pk=person.pk).update(saved_filters=[*others, {"name": name, **values}])
 
 
 def drop_filter(person: Person, name: str) -> None:
-    """Delete a saved filter; nothing where they have none of that name."""
+    """Delete a saved filter; do nothing where there is none with that name."""
     with transaction.atomic():
-        kept = [one for one in _kept(person) if one["name"] != name]
-        Person.objects.filter(pk=person.pk).update(saved_filters=kept)
+        others = [saved for saved in _read_saved(person) if saved["name"] != name]
+        Person.objects.filter(pk=person.pk).update(saved_filters=others)
 
 
-def _kept(person: Person) -> list[dict[str, str]]:
+def _read_saved(person: Person) -> list[dict[str, str]]:
     return Person.objects.values_list("saved_filters", flat=True).get(pk=person.pk)
 
 
 def contributor(request: Request, snapshot: Snapshot, did: str) -> ContributorPage | None:
-    """`read.contributor` for this viewer."""
+    """Return `read.contributor` for this viewer."""
     page = read.contributor(snapshot, did, viewer_did(request))
     audit = hiding_audits(snapshot, person_of(request), (did,)).get(did)
     return read.hide_chance(page, audit) if page and audit else page
@@ -127,21 +127,21 @@ def contributor(request: Request, snapshot: Snapshot, did: str) -> ContributorPa
 def scores(
     snapshot: Snapshot, dids: Sequence[str], hidden: Mapping[str, DueAudit], repository: str | None = None
 ) -> dict[str, ContributorScore]:
-    """`read.scores` for a viewer from whom these are `hidden`."""
-    found = read.scores(snapshot, dids, repository)
-    return {did: read.hide_score(one, hidden[did]) if did in hidden else one for did, one in found.items()}
+    """Return `read.scores` for a viewer from whom these chances are `hidden`."""
+    by_did = read.scores(snapshot, dids, repository)
+    return {did: read.hide_score(score, hidden[did]) if did in hidden else score for did, score in by_did.items()}
 
 
 def score_at(
     snapshot: Snapshot, did: str, moment: datetime, hidden: Mapping[str, DueAudit], repository: str | None = None
 ) -> ContributorScore | None:
-    """`read.score_at` likewise."""
-    found = read.score_at(snapshot, did, moment, repository)
-    return read.hide_score(found, hidden[did]) if found and did in hidden else found
+    """Return `read.score_at` for a viewer from whom these chances are `hidden`."""
+    score = read.score_at(snapshot, did, moment, repository)
+    return read.hide_score(score, hidden[did]) if score and did in hidden else score
 
 
 def leaderboard(
     request: Request, snapshot: Snapshot, sort: LeaderboardSort, descending: bool, page: int
 ) -> Leaderboard:
-    """`read.leaderboard` for this viewer."""
+    """Return `read.leaderboard` for this viewer."""
     return read.leaderboard(snapshot, sort, descending, page, hiding_audits(snapshot, person_of(request)))

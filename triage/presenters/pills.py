@@ -10,17 +10,17 @@ from scoring.types import Lane, Verdict
 
 Kind = Literal["fast", "would", "review", "flag", "person", "audit", "unknown"]
 LANE_KINDS: dict[Lane, Kind] = {Lane.NEEDS_HUMAN: "flag", Lane.NORMAL_QUEUE: "review", Lane.FAST_LANE: "fast"}
-# What stands behind the word "Flagged"; whatever else sends a change to a person finds nothing in it or in its author.
+# Reasons for the word "Flagged"; other reasons to ask a person find nothing in the change or its author.
 WARNINGS = frozenset({"denounced_by_seed", "low_probability", "high_flag", "content_risk_high"})
-HIDDEN = "hidden"  # beside the word, in place of a chance that is hidden until an audit is answered
+HIDDEN = "hidden"  # replaces a chance that is hidden until an audit is answered
 LANE_WORDS: dict[Lane, str] = {Lane.NEEDS_HUMAN: "Flagged", Lane.NORMAL_QUEUE: "Review", Lane.FAST_LANE: "Fast lane"}
 
 
 @dataclass(frozen=True, slots=True)
 class Pill:
-    """Lane in words with an icon; `number` is the chance to stay clean as told, "" where there is none.
+    """The lane in words with an icon; `number` is the chance to stay clean in words, "" where there is none.
 
-    `interval` is its 95 % interval or HIDDEN, `track` the lower end, the number and the upper end in per cent.
+    `interval` is its 95 % interval or HIDDEN; `track` is lower end, number and upper end in per cent.
     """
 
     kind: Kind
@@ -31,14 +31,14 @@ class Pill:
 
 
 def pill(verdict: Verdict, shadow: bool = False) -> Pill:
-    """The pill of a verdict. Without evidence it says so instead of a number, unless the lane is a warning.
+    """Return the pill of a verdict. Without evidence it says so instead of a number, unless the lane is a warning.
 
-    In `shadow` mode the fast lane is only what it would be, in words and without its colour.
+    In `shadow` mode the fast lane is hypothetical: the words say so, and it has no colour.
     """
     probability = verdict.estimate.probability
     if probability is None and verdict.lane is not Lane.NEEDS_HUMAN:
         if any(reason.code in OF_CONTENT for reason in verdict.reasons):
-            return Pill("review", "", lane_word(verdict))  # what was found decides, not the missing number
+            return Pill("review", "", lane_word(verdict))  # findings decide, not the missing number
         return Pill("unknown", "", "No score yet")
     number = "" if probability is None else percent(probability)
     low, high = verdict.estimate.low, verdict.estimate.high
@@ -53,44 +53,42 @@ def pill(verdict: Verdict, shadow: bool = False) -> Pill:
 
 def is_estimated(verdict: Verdict) -> bool:
     """Return whether it is in the fast lane on an estimate, without a certificate."""
-    return verdict.lane is Lane.FAST_LANE and any(one.code == "threshold_estimated" for one in verdict.reasons)
+    return verdict.lane is Lane.FAST_LANE and any(reason.code == "threshold_estimated" for reason in verdict.reasons)
 
 
 def is_unblamed(verdict: Verdict) -> bool:
-    """Return whether a person is asked though nothing was found, such as where the contributor objects: no warning,
-    then.
-    """
+    """Return whether a person is asked although nothing was found, such as after an objection."""
     return verdict.lane is Lane.NEEDS_HUMAN and not any(reason.code in WARNINGS for reason in verdict.reasons)
 
 
 def lane_word(verdict: Verdict) -> str:
-    """The lane in a word or two."""
+    """Return the lane in a word or two."""
     return "For a person" if is_unblamed(verdict) else LANE_WORDS[verdict.lane]
 
 
 def row_pill(row: QueueRow) -> Pill:
-    """The pill of a row. What the audit drew is neutral: no lane and, until somebody answered, no number.
+    """Return the pill of a row. A drawn row is neutral: no lane and, until somebody answers, no number.
 
-    Once it passed, it is in the fast lane again, where it was drawn. Other rows of its author show their lane and no
-    number.
+    After a passed audit it is in the fast lane again, from which it was drawn. Other rows of its author show their lane
+    without a number.
     """
     if row.is_sealed:
         return Pill("audit", "", "Audit")
     shown = pill(row.verdict, row.shadow)
     if row.hidden_by:
-        would = row.shadow and row.verdict.lane is Lane.FAST_LANE
-        word = "Would be fast lane" if would else lane_word(row.verdict)
-        shown = Pill("would" if would else LANE_KINDS[row.verdict.lane], "", word, HIDDEN)
+        is_hypothetical = row.shadow and row.verdict.lane is Lane.FAST_LANE
+        word = "Would be fast lane" if is_hypothetical else lane_word(row.verdict)
+        shown = Pill("would" if is_hypothetical else LANE_KINDS[row.verdict.lane], "", word, HIDDEN)
     if row.audited and row.audited.would_merge:
         return replace(shown, kind="fast", word=f"{LANE_WORDS[Lane.FAST_LANE]}, audited")
     return replace(shown, word=f"{shown.word}, audited") if row.audited else shown
 
 
 def score_pill(score: ContributorScore) -> Pill:
-    """The pill of a person in one repository."""
+    """Return the pill of a person in one repository."""
     return pill(decided(score), score.shadow)
 
 
 def decided(score: ContributorScore) -> Verdict:
-    """The verdict in the lane that `/score/{did}` names: that of the newest open pull request where there is one."""
+    """Return the verdict with the lane of the newest open pull request, where there is one."""
     return replace(score.verdict, lane=score.decision)

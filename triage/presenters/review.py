@@ -1,10 +1,10 @@
-"""Shows a review of a change in words apart from the site's own, names places in its diff, and drafts texts about them.
+"""Show a review of a change, link its places to the diff, and draft texts about its findings.
 
-The words are the What side of an open row. The expanded row and the diff agree on the names of places where a finding
-or a flag stands.
+The words are the What side of an open row. The expanded row and the diff use the same ids for places of findings and
+flags.
 
-A comment or a request for changes can begin with a draft about one finding. An address only names the finding, so that
-no link of a stranger can put words into a form. A draft is sent to nobody: a person edits and saves it.
+A comment or a request for changes can begin with a draft about one finding. A link only names the finding, so that a
+stranger's link cannot put words into a form. No draft is sent: a person edits and saves it.
 """
 
 import re
@@ -25,7 +25,7 @@ _PLACE = re.compile(r"(.{1,500}?)(?::([0-9]{1,9}))?( \(removed\))?", re.DOTALL)
 Place = tuple[str, int | None, bool]  # path, line, whether it was removed
 SEVERITIES = {"high": "high", "med": "medium", "low": "low"}
 ORDER = ("high", "medium", "low")
-COMPARED = 200  # characters of two texts that are one: a column cuts a finding's text, scrubbing a flag's
+COMPARED = 200  # characters by which two texts are compared: a column cuts a finding's text, scrubbing cuts a flag's
 # Why Claude was asked or not, by the cost gate's code.
 ASKED_WORDS = {
     "review_off": "Content review is off for this repository. The scanners' findings still count.",
@@ -42,35 +42,35 @@ ASKED_WORDS = {
     "review_failed": "The reviewer's program crashed on it each time, so a person must read it.",
 }
 KINDS = {"comment": "Comment", "request_changes": "Ask for a change"}
-LENGTH = 600  # characters of a draft, so that most of a note's 2,000 are left to its writer
+LENGTH = 600  # characters of a draft; most of a note's 2,000 are left to its writer
 FINDING_GONE = "The latest round does not have this finding, so no text was prepared."
 
 
 def place_anchor(path: str, line: int | None = None, removed: bool = False) -> str:
-    """The id in a diff of what is said of this file, or of this line of it; short and free of the path's characters."""
+    """Return the id in a diff of notes on this file or line; short, and free of the path's characters."""
     name = "at-" + blake2s(path.encode("utf-8", "replace"), digest_size=6).hexdigest()
     return name if line is None else f"{name}-{'old' if removed else ''}{line}"
 
 
 def read_place(text: str) -> Place:
-    """The place that a flag names, such as "a/b.py:12 (removed)"; path "" for no file."""
-    found = _PLACE.fullmatch(text)
-    if found is None or text in {WHOLE, *WORDS} or text.startswith(NOT_FOUND) or _COMMIT.fullmatch(text):
+    """Return the place that a flag names, such as "a/b.py:12 (removed)"; path "" for no file."""
+    match = _PLACE.fullmatch(text)
+    if match is None or text in {WHOLE, *WORDS} or text.startswith(NOT_FOUND) or _COMMIT.fullmatch(text):
         return "", None, False
-    return found[1], int(found[2]) if found[2] else None, bool(found[3])
+    return match[1], int(match[2]) if match[2] else None, bool(match[3])
 
 
 def named_path(path: str) -> str:
-    """A path as reviewers name it: their answers hold no invisible characters."""
+    """Return a path as reviewers name it: their answers hold no invisible characters."""
     return place(path, None)
 
 
 @dataclass(frozen=True, slots=True)
 class NoteView:
-    """A flag or a finding as shown: its name, where it is, and the line it quotes ("" for none).
+    """A flag or a finding for display: its name, its place, and the quoted line ("" for none).
 
-    `source` is the code of the scanner and its rule, or the model that says so: pages show it as a tooltip. `path` is
-    the file as reviewers name it, "" for the change as a whole; `line` counts in the new file, in the old one where it
+    `source` is the code of the scanner and its rule, or the model's name: pages show it as a tooltip. `path` is the
+    file as reviewers name it, "" for the change as a whole; `line` counts in the new file, or in the old one where it
     was `removed`.
     """
 
@@ -83,58 +83,58 @@ class NoteView:
     path: str = ""
     line: int | None = None
     removed: bool = False
-    digest: str = ""  # names the finding in this text; "" where the patch was not read
-    dismissed: str = ""  # who called it a false alarm, and why
+    digest: str = ""  # identifies the finding in this text; "" where the patch was not read
+    dismissed: str = ""  # the person who called it a false alarm, and why
 
     @property
     def tone(self) -> str:
-        """The class of its colour, "" for a low one; the severity stands beside it in words."""
+        """Return the class of its colour, "" for a low severity; the severity is also shown in words."""
         return {"high": "flag", "medium": "review"}.get(self.severity, "")
 
     @property
     def anchor(self) -> str:
-        """The id of its place in the diff, "" for the change as a whole."""
+        """Return the id of its place in the diff, "" for the change as a whole."""
         return place_anchor(self.path, self.line, self.removed) if self.path else ""
 
 
 @dataclass(frozen=True, slots=True)
 class NoteGroup:
-    """Notes of one name in one file, strongest first."""
+    """Notes with one name in one file, strongest first."""
 
     notes: tuple[NoteView, ...]
 
     @property
     def first(self) -> NoteView:
-        """The strongest, which stands for all of them."""
+        """Return the strongest note, which represents the group."""
         return self.notes[0]
 
     @property
     def place(self) -> str:
-        """The place of a single note, else the file with the number of places."""
+        """Return the place of a single note, else the file with the number of places."""
         if len(self.notes) == 1:
             return self.first.place
         return f"{visible(self.first.path) or 'the change as a whole'}, {len(self.notes):,} places"
 
     @property
     def digests(self) -> str:
-        """Return what a form sends to name all of them; "" where one cannot be named."""
-        named = dict.fromkeys(note.digest for note in self.notes)
-        return "" if "" in named else " ".join(named)
+        """Return what a form sends to name all notes; "" where one cannot be named."""
+        digests_of_notes = dict.fromkeys(note.digest for note in self.notes)
+        return "" if "" in digests_of_notes else " ".join(digests_of_notes)
 
     @property
     def dismissed(self) -> str:
-        """Return who called all of them a false alarm, and why; "" while one is open."""
-        said = dict.fromkeys(note.dismissed for note in self.notes)
-        return "" if "" in said else "; ".join(said)
+        """Return the words on false alarms where all notes were dismissed; "" while one is open."""
+        words = dict.fromkeys(note.dismissed for note in self.notes)
+        return "" if "" in words else "; ".join(words)
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewView:
-    """A review as shown."""
+    """A review for display."""
 
     risk: float
     summary: str
-    state: str  # one sentence: who read how much, or why there is no verdict
+    state: str  # one sentence: the reader and the share read, or why there is no verdict
     asked: str
     notes: tuple[NoteView, ...]
     groups: tuple[NoteGroup, ...]
@@ -142,52 +142,53 @@ class ReviewView:
 
 
 def review_view(
-    found: ContentReview | None,
+    review: ContentReview | None,
     quotes: Mapping[str, str] | None = None,
     patch_id: str | None = None,
     dismissed: Mapping[str, str] | None = None,
 ) -> ReviewView | None:
-    """The review as shown; None where there is none. `quotes` are lines that flags name, by the ids of their places.
+    """Return the review for display; None where there is none.
 
-    `dismissed` are words on false alarms by the digest of the finding.
+    `quotes` are lines that flags name, by the ids of their places. `dismissed` are words on false alarms by the digest
+    of the finding.
     """
-    if found is None:
+    if review is None:
         return None
-    notes = with_dismissals(review_notes(found, patch_id), dismissed or {})
+    notes = with_dismissals(review_notes(review, patch_id), dismissed or {})
     notes = tuple(note if note.quote else replace(note, quote=(quotes or {}).get(note.anchor, "")) for note in notes)
     return ReviewView(
-        found.risk,
-        visible(found.summary),
-        _state(found),
-        ASKED_WORDS.get(found.asked_because, ""),
+        review.risk,
+        visible(review.summary),
+        _state_sentence(review),
+        ASKED_WORDS.get(review.asked_because, ""),
         notes,
         group_notes(notes),
-        f"This reading cost ${found.dollars:.4f}." if found.dollars else "",
+        f"This reading cost ${review.dollars:.4f}." if review.dollars else "",
     )
 
 
-def review_notes(found: ContentReview, patch_id: str | None = None) -> tuple[NoteView, ...]:
-    """Findings and flags, strongest first; a flag that repeats a finding is told once.
+def review_notes(review: ContentReview, patch_id: str | None = None) -> tuple[NoteView, ...]:
+    """Return findings and flags, strongest first; a flag that repeats a finding is omitted.
 
-    A scanner's finding becomes a flag with its text scrubbed, so texts are compared as they are then.
+    A scanner's finding becomes a flag with its text scrubbed, so texts are compared after scrubbing.
     """
-    told = {(_scrubbed(finding.explanation), _place(finding)) for finding in found.findings}
-    flags = [flag for flag in found.flags if (_scrubbed(flag.explanation), flag.location) not in told]
-    notes = strongest_first([*finding_notes(found.findings), *_from_flags(flags, found.reviewer)])
+    known_texts = {(_scrubbed(finding.explanation), _place(finding)) for finding in review.findings}
+    flags = [flag for flag in review.flags if (_scrubbed(flag.explanation), flag.location) not in known_texts]
+    notes = strongest_first([*finding_notes(review.findings), *_flag_notes(flags, review.reviewer)])
     return tuple(replace(note, digest=_digest(note, patch_id)) for note in notes) if patch_id else notes
 
 
 def with_dismissals(notes: Iterable[NoteView], dismissed: Mapping[str, str]) -> tuple[NoteView, ...]:
-    """The notes, each with the words on it where somebody called it a false alarm."""
+    """Add the words on false alarms to the notes."""
     return tuple(replace(note, dismissed=dismissed.get(note.digest, "")) for note in notes)
 
 
 def group_notes(notes: Iterable[NoteView]) -> tuple[NoteGroup, ...]:
-    """The notes by name, file and severity, in the order of the first of each."""
-    found: dict[tuple[str, str, str], list[NoteView]] = {}
+    """Group the notes by name, file and severity, in order of first appearance."""
+    groups: dict[tuple[str, str, str], list[NoteView]] = {}
     for note in notes:
-        found.setdefault((note.kind, note.path, note.severity), []).append(note)
-    return tuple(NoteGroup(tuple(some)) for some in found.values())
+        groups.setdefault((note.kind, note.path, note.severity), []).append(note)
+    return tuple(NoteGroup(tuple(group)) for group in groups.values())
 
 
 def _scrubbed(text: str) -> str:
@@ -195,78 +196,81 @@ def _scrubbed(text: str) -> str:
 
 
 def _digest(note: NoteView, patch_id: str | None) -> str:
-    """Name a finding by the content that it is about: another patch has other findings, another pass the same."""
-    named = repr((patch_id, note.source, note.kind, note.path, note.line, note.removed, note.quote or note.text))
-    return blake2s(named.encode(), digest_size=8).hexdigest()
+    """Identify a finding by its content, so that every pass over one patch gives equal digests."""
+    content = repr((patch_id, note.source, note.kind, note.path, note.line, note.removed, note.quote or note.text))
+    return blake2s(content.encode(), digest_size=8).hexdigest()
 
 
 def strongest_first(notes: Iterable[NoteView]) -> tuple[NoteView, ...]:
-    """In order of severity, else as given."""
+    """Sort by severity, and keep the order within each."""
     return tuple(sorted(notes, key=lambda note: ORDER.index(note.severity)))
 
 
 def reviewer_words(reviewer: str) -> str:
-    """Return who read, named as what it is."""
+    """Return the name of the reader in words."""
     return "the deterministic reviewer (scanners only)" if reviewer == DETERMINISTIC else f"{reviewer} and the scanners"
 
 
-def _state(found: ContentReview) -> str:
-    share = "all" if found.coverage >= 1 else f"{int(100 * found.coverage)} %"
-    read = f"Read by {reviewer_words(found.reviewer)}: {share} of the changed lines."
-    if found.has_verdict:
-        return read
-    why = missing_words(found.missing) or "the review failed"
-    return f"{read} No verdict: {why}."
+def _state_sentence(review: ContentReview) -> str:
+    share = "all" if review.coverage >= 1 else f"{int(100 * review.coverage)} %"
+    sentence = f"Read by {reviewer_words(review.reviewer)}: {share} of the changed lines."
+    if review.has_verdict:
+        return sentence
+    why = missing_words(review.missing) or "the review failed"
+    return f"{sentence} No verdict: {why}."
 
 
 def finding_notes(findings: Iterable[ShownFinding]) -> list[NoteView]:
-    """Findings as shown."""
+    """Return findings for display."""
     return [
         NoteView(
-            SEVERITIES[one.severity],
-            finding_name(one.scanner, one.rule, one.type),
-            _spelled_place(one),
-            visible(one.explanation),
-            visible(one.quote),
-            f"{one.scanner}: {visible(one.rule)}",
-            named_path(one.file) if one.file is not None else "",
-            one.line,
-            one.removed,
+            SEVERITIES[finding.severity],
+            finding_name(finding.scanner, finding.rule, finding.type),
+            _spelled_place(finding),
+            visible(finding.explanation),
+            visible(finding.quote),
+            f"{finding.scanner}: {visible(finding.rule)}",
+            named_path(finding.file) if finding.file is not None else "",
+            finding.line,
+            finding.removed,
         )
-        for one in findings
+        for finding in findings
     ]
 
 
-def _from_flags(flags: Iterable[ShownFlag], reviewer: str) -> list[NoteView]:
+def _flag_notes(flags: Iterable[ShownFlag], reviewer: str) -> list[NoteView]:
     return [
         NoteView(
-            SEVERITIES[one.severity],
-            FLAG_NAMES[one.type],
-            visible(one.location),
-            visible(one.explanation),
+            SEVERITIES[flag.severity],
+            FLAG_NAMES[flag.type],
+            visible(flag.location),
+            visible(flag.explanation),
             "",
             reviewer,
-            *read_place(one.location),
+            *read_place(flag.location),
         )
-        for one in flags
+        for flag in flags
     ]
 
 
-def _spelled_place(one: ShownFinding) -> str:
-    """The place with what nobody can see in its path spelled out: without it another file may bear that name."""
-    whole = _place(one)
-    if one.file is None or one.file.isprintable():
-        return whole
-    return visible(one.file)[:LOCATION_LENGTH] + whole.removeprefix(named_path(one.file))
+def _spelled_place(finding: ShownFinding) -> str:
+    """Return the place with invisible characters of its path spelled out.
+
+    Without them it could be another file's name.
+    """
+    written = _place(finding)
+    if finding.file is None or finding.file.isprintable():
+        return written
+    return visible(finding.file)[:LOCATION_LENGTH] + written.removeprefix(named_path(finding.file))
 
 
-def _place(one: ShownFinding) -> str:
-    return place(one.file, one.line, one.removed)
+def _place(finding: ShownFinding) -> str:
+    return place(finding.file, finding.line, finding.removed)
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The text with which the form of this kind begins."""
+    """The initial text of the form of this kind."""
 
     kind: str
     text: str
@@ -274,7 +278,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class DraftLinks:
-    """Links of a page from its findings to a form: each an address up to the finding's digest, and its words.
+    """Links from a page's findings to a form: each an address up to the finding's digest, and its words.
 
     `in_pane`: htmx swaps the pane.
     """
@@ -283,14 +287,14 @@ class DraftLinks:
     in_pane: bool = False
 
     def rendered(self, note: NoteView) -> str:
-        """The links under one finding as safe HTML; "" for one that cannot be named or is called a false alarm."""
+        """Return the links under one finding as safe HTML; "" for one that cannot be named or was dismissed."""
         if not note.digest or note.dismissed:
             return ""
-        # The form opens with its line in sight; a browser gives no field the focus where an address names a place.
+        # The form opens with its line in sight; browsers do not apply autofocus where an address has a fragment.
         place = f"{note.digest}#{note.anchor}" if note.anchor else note.digest
-        about = f'<span class="unseen">: {escape(note.kind)}, {escape(note.place)}</span>'
+        hidden_words = f'<span class="unseen">: {escape(note.kind)}, {escape(note.place)}</span>'
         return "".join(
-            f' <a href="{escape(address)}{note.digest}"{self._swap(address + place)}>{words}{about}</a>'
+            f' <a href="{escape(address)}{note.digest}"{self._swap(address + place)}>{words}{hidden_words}</a>'
             for address, words in self.links
         )
 
@@ -301,16 +305,16 @@ class DraftLinks:
 def draft_links(address: str, in_pane: bool, is_approved: bool) -> DraftLinks:
     """Return the links to the forms of the page at `address`; an approved round has no request for changes."""
     kinds = [kind for kind in KINDS if kind == "comment" or not is_approved]
-    step = "&" if "?" in address else "?"
-    return DraftLinks(tuple((f"{address}{step}say={kind}&about=", KINDS[kind]) for kind in kinds), in_pane)
+    separator = "&" if "?" in address else "?"
+    return DraftLinks(tuple((f"{address}{separator}say={kind}&about=", KINDS[kind]) for kind in kinds), in_pane)
 
 
 def read_draft(values: Mapping[str, str], notes: Iterable[NoteView]) -> tuple[Draft | None, str]:
-    """Return the draft that an address asks for, and why there is none where its finding is not among `notes`."""
+    """Return the draft that an address asks for, and a message where its finding is not among `notes`."""
     kind, about = values.get("say", ""), values.get("about", "")
     if kind not in KINDS or not about:
         return None, ""
-    note = next((one for one in notes if one.digest == about), None)
+    note = next((candidate for candidate in notes if candidate.digest == about), None)
     if note is None:
         return None, FINDING_GONE
     told = f"{note.place}: {note.kind}. {note.text}"

@@ -1,7 +1,7 @@
-"""The line of a row as every list of pull requests shows it, open or closed.
+"""The line of a row, used by every list of pull requests, open or closed.
 
-A row asks for twenty values, and a template takes half a millisecond to print them. A line holds all that its markup
-says and nothing else, and its template is given nothing but the line: lines equal in every word are drawn once.
+A row needs twenty values, and a template takes half a millisecond to print them. A line holds everything that its
+markup needs, and the template gets nothing else: identical lines are rendered once.
 """
 
 from functools import lru_cache
@@ -22,15 +22,15 @@ from triage.presenters.text import brief_age
 
 CHANGED = CHANGE_CLAUSES["approved_before"]({})
 CI_BRIEF = {"passed": "✓ CI", "failed": "✕ CI", "running": "… CI", "never_ran": "no CI"}
-LABELS = 3  # named in a line; the pane names all
-KEPT = 500  # lines: six first pages of the queue, in 2 MB
-LONGEST = 1_000  # characters of what strangers write in a line, beyond which it is drawn anew each time
+LABELS = 3  # shown in a line; the pane shows all
+KEPT = 500  # cached lines: six first pages of the queue, in 2 MB
+LONGEST = 1_000  # characters of strangers' text in a line; longer lines are not cached
 
 
 class RowLine(NamedTuple):
-    """All that the line of one row says to one viewer; texts are "" where there is nothing to say.
+    """Everything that one row's line says to one viewer; texts are "" where there is nothing to say.
 
-    Nothing of it belongs to a request: what a form sends stands beside the line, in the row.
+    It is independent of the request: form fields are next to the line, in the row.
     """
 
     anchor: str
@@ -39,33 +39,33 @@ class RowLine(NamedTuple):
     author: str
     title: str
     repository: str
-    number: str  # the pull request's, which is never cut
-    decided: str  # what decided its place
-    reason: str  # the sentence that begins with it
+    number: str  # the pull request's number, which is never cut
+    decided: str  # the deciding reason
+    reason: str  # the sentence that begins with the deciding reason
     age: str
     ci: str
     ci_words: str
     size: str
     comments: int
-    labels: str  # the first of them, and how many more there are
-    state: str  # what people did to it or whose turn it is, in a word
-    more: str  # further states, a word each
-    told: str  # all of them in full
-    claim: str  # of a merge that nobody confirms
-    struck: bool  # decided a moment ago
+    labels: str  # the first labels, and the number of others
+    state: str  # its state or whose turn it is, in a word
+    more: str  # further states, one word each
+    told: str  # all states in full
+    claim: str  # claim of an unconfirmed merge
+    struck: bool  # just decided
     pill: Pill
-    start: str  # where the fast lane starts, in per cent, for maintainers
-    pick: str  # what its checkbox sends; "" where it has none
+    start: str  # the fast lane's threshold in per cent, for maintainers
+    pick: str  # the value of its checkbox; "" where it has none
     pick_id: str  # stands for `pick`: the same box stays ticked where the list is swapped
 
 
 def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
-    """Return the line of a row, with what its viewer did to it; `opened` is the at-uri of the row in the pane."""
+    """Return the line of a row with its viewer's actions; `opened` is the at-uri of the row in the pane."""
     row, (repository, _, number) = item.row, item.label.rpartition(" ")
     changed = act.changed if act else ""
     decided = item.decided_exact if act and act.can_act else item.decided
     pick = pick_of(item, act)
-    is_cause, told = bool(changed) and item.decided == CHANGED, f"{changed[:1].upper()}{changed[1:]}"
+    is_cause, changed_sentence = bool(changed) and item.decided == CHANGED, f"{changed[:1].upper()}{changed[1:]}"
     return RowLine(
         item.anchor,
         row.uri == opened,
@@ -74,7 +74,7 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
         item.title,
         repository,
         number,
-        told if is_cause else decided,
+        changed_sentence if is_cause else decided,
         item.reason,
         brief_age(item.age),
         row.ci or "",
@@ -82,7 +82,7 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
         "" if row.files is None else f"+{row.added or 0:,} \N{MINUS SIGN}{row.removed or 0:,}",
         row.comments + (len(act.notes) if act else 0),
         _labels(row.labels),
-        *_states(row, act, "" if is_cause else told),
+        *_states(row, act, "" if is_cause else changed_sentence),
         f"{row.claim[:1].upper()}{row.claim[1:]}",
         bool(act and act.is_decided and act.undo_left_ms),
         item.pill,
@@ -93,19 +93,19 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
 
 
 def _states(row: QueueRow, act: RowActs | None, changed: str) -> tuple[str, str, str]:
-    """Return the state that tells most, the others, and all in full; `changed` says how it changed since an action."""
+    """Return the main state, the others, and all in full; `changed` says how it changed since an action."""
     done = act.done if act else ""
     on_author = bool(act and act.is_asked) or (row.on_author and not done)
     word = "changed" if changed.startswith("Changed after") else "answered" if changed.startswith("New") else "void"
-    found = {
+    words = {
         act.done_brief if act else "": "" if on_author else done,
         word: "" if act and act.is_decided else changed,
         "waiting": "Waiting on author" if on_author else "",
         "looking": act.looked_at if act else "",
     }
-    states = {short: full for short, full in found.items() if full}
-    first, *others = states or ("",)
-    return first, " ".join(others), " ".join(f"{full}." for full in states.values())
+    states = {brief: full for brief, full in words.items() if full}
+    main, *further = states or ("",)
+    return main, " ".join(further), " ".join(f"{full}." for full in states.values())
 
 
 def _labels(labels: tuple[str, ...]) -> str:
@@ -115,8 +115,8 @@ def _labels(labels: tuple[str, ...]) -> str:
 
 def draw_line(line: RowLine) -> SafeString:
     """Return the line as HTML."""
-    written = (line.title, line.repository, line.author, line.reason, line.search, line.labels)
-    return _draw(line) if sum(map(len, written)) > LONGEST else _kept_line(line)
+    texts = (line.title, line.repository, line.author, line.reason, line.search, line.labels)
+    return _draw(line) if sum(map(len, texts)) > LONGEST else _kept_line(line)
 
 
 def _draw(line: RowLine) -> SafeString:
@@ -127,7 +127,7 @@ _kept_line = lru_cache(maxsize=KEPT)(_draw)
 
 
 def pick_of(item: RowView, act: RowActs | None) -> str:
-    """Return what the checkbox of a row sends, which those that can be approved together have."""
+    """Return the value of a row's checkbox; only rows that can be approved together have one."""
     if act is None or not act.can_approve or act.done or item.pill.kind != "fast" or item.row.own:
         return ""
     if item.row.ci == "failed" or item.row.audited:

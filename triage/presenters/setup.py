@@ -1,4 +1,4 @@
-"""Builds /setup: the repositories to choose from, the seeds that follow, and the first reading's progress. Pure."""
+"""Build /setup: the repositories to choose from, the seeds that follow, and the first reading's progress. Pure."""
 
 import math
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from scoring.config.repository import Mode
 from scoring.queries.read import FirstReading
 
 SEEDS_SHOWN = 12
-# What leaves this machine is the first thing that each one says.
+# Each option says first what leaves this machine.
 REVIEWS: tuple[tuple[Mode, str], ...] = (
     ("deterministic", "No, only the scanners here read them"),
     ("claude", "Yes, Claude reads them too, without names"),
@@ -19,7 +19,7 @@ REVIEWS: tuple[tuple[Mode, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One repository to tick. `seeds` are people whose judgement is taken as given once it is watched."""
+    """One repository to tick. `seeds` are people who become trusted once it is watched."""
 
     record: str
     repo_key: str
@@ -34,39 +34,39 @@ class Choice:
     silent: str
 
 
-def choices(found: Mapping[str, Any], ticked: Mapping[str, str]) -> tuple[Choice, ...]:
-    """The repositories of an answer, with what was ticked so far."""
-    owner, handles = found["did"], found["handles"]
-    return tuple(_choice(one, owner, handles, ticked) for one in found["repositories"])
+def choices(answer: Mapping[str, Any], ticked: Mapping[str, str]) -> tuple[Choice, ...]:
+    """Return the repositories of an answer, with the current ticks."""
+    owner, handles = answer["did"], answer["handles"]
+    return tuple(_choice(repository, owner, handles, ticked) for repository in answer["repositories"])
 
 
-def _choice(one: Mapping[str, Any], owner: str, handles: Mapping[str, str], ticked: Mapping[str, str]) -> Choice:
-    record = one["record"]
+def _choice(repository: Mapping[str, Any], owner: str, handles: Mapping[str, str], ticked: Mapping[str, str]) -> Choice:
+    record = repository["record"]
     return Choice(
         record=record,
-        repo_key=one["repo_key"],
-        name=one["name"],
-        is_fork=one["is_fork"],
-        is_watched=one["is_watched"],
-        is_disputed=one["is_disputed"],
+        repo_key=repository["repo_key"],
+        name=repository["name"],
+        is_fork=repository["is_fork"],
+        is_watched=repository["is_watched"],
+        is_disputed=repository["is_disputed"],
         is_ticked=record in ticked,
         review=ticked.get(record, REVIEWS[0][0]),
-        seeds=tuple(handles.get(did, did) for did in (owner, *one["holders"]))[:SEEDS_SHOWN],
-        more_seeds=max(len(one["holders"]) + 1 - SEEDS_SHOWN, 0),
-        silent=one["silent"],
+        seeds=tuple(handles.get(did, did) for did in (owner, *repository["holders"]))[:SEEDS_SHOWN],
+        more_seeds=max(len(repository["holders"]) + 1 - SEEDS_SHOWN, 0),
+        silent=repository["silent"],
     )
 
 
-def read_ticks(told: Mapping[str, Any], records: list[str]) -> dict[str, str]:
-    """The review mode of each record that was ticked; one that is none of the three is the first."""
+def read_ticks(values: Mapping[str, Any], records: list[str]) -> dict[str, str]:
+    """Return the review mode of each ticked record; an unknown mode becomes the first."""
     modes = {mode for mode, _ in REVIEWS}
-    asked = {record: told.get(f"review:{record}", "") for record in records}
-    return {record: mode if mode in modes else REVIEWS[0][0] for record, mode in asked.items()}
+    modes_by_record = {record: values.get(f"review:{record}", "") for record in records}
+    return {record: mode if mode in modes else REVIEWS[0][0] for record, mode in modes_by_record.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of the first reading in a sentence; whether it is done."""
+    """One step of the first reading in a sentence, and whether it is done."""
 
     words: str
     is_done: bool
@@ -74,7 +74,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress: the headline, the bar in accounts (None of none), the steps, and if it is still moving."""
+    """The progress: headline, bar in accounts (None: no bar), steps, and whether it is still moving."""
 
     headline: str
     ended: int
@@ -84,9 +84,9 @@ class Progress:
 
 
 def progress_of(reading: FirstReading, handed_over: int) -> Progress | None:
-    """Return how far the reading is.
+    """Return the progress of the reading; None where none was started.
 
-    `handed_over` is what is not seen to be taken over. None where nothing was begun.
+    `handed_over` counts choices that the worker has not visibly applied yet.
     """
     if reading.state == "none" and not handed_over:
         return None
@@ -116,46 +116,46 @@ def _headline(reading: FirstReading, handed_over: int) -> str:
 
 
 def minutes_words(seconds: float) -> str:
-    """A length of time that nobody takes for more exact than it is."""
+    """Format a length of time without false precision."""
     minutes = math.ceil(seconds / 60)
     return f"{minutes:,} minutes" if minutes > 1 else "a minute"
 
 
 def _steps(reading: FirstReading, handed_over: int) -> tuple[Step, ...]:
-    heard = "Connected to the event stream." if reading.is_heard else "No event from the stream yet."
-    taken = (
+    stream_words = "Connected to the event stream." if reading.is_heard else "No event from the stream yet."
+    choice_words = (
         "The worker has applied your choice." if not handed_over else "The worker applies your choice within seconds."
     )
     if not reading.watched:
-        pushing = "Sunstead asks the knots for push access once a repository is watched."
+        push_words = "Sunstead asks the knots for push access once a repository is watched."
     elif reading.unasked:
-        pushing = f"Push access is not known yet for {_counted(reading.unasked, 'repository', 'repositories')}."
+        push_words = f"Push access is not known yet for {_counted(reading.unasked, 'repository', 'repositories')}."
     else:
-        pushing = "Every knot has answered on push access."
+        push_words = "Every knot has answered on push access."
     steps = [
-        Step(heard, reading.is_heard),
-        Step(taken, not handed_over),
-        Step(pushing, bool(reading.watched) and not reading.unasked),
+        Step(stream_words, reading.is_heard),
+        Step(choice_words, not handed_over),
+        Step(push_words, bool(reading.watched) and not reading.unasked),
         Step(_read_words(reading), reading.state == "done"),
     ]
     if reading.rest:
         ended, accounts = reading.rest
-        told = f"Then everybody else on the network: {ended:,} of {accounts:,} accounts read so far."
-        steps.append(Step(told, False))
+        sentence = f"Then everybody else on the network: {ended:,} of {accounts:,} accounts read so far."
+        steps.append(Step(sentence, False))
     return tuple(steps)
 
 
 def _read_words(reading: FirstReading) -> str:
     if reading.state == "none":
         return "Next: owners, contributors and the people they vouch for."
-    of = "" if reading.state == "done" else "at least "
+    prefix = "" if reading.state == "done" else "at least "
     missing = f"; {reading.missing:,} could not be read" if reading.missing else ""
     pulls = _counted(reading.pulls, "pull request", "pull requests")
     return (
-        f"Owners, contributors and the people they vouch for: {reading.ended:,} of {of}"
+        f"Owners, contributors and the people they vouch for: {reading.ended:,} of {prefix}"
         f"{_counted(reading.accounts, 'account', 'accounts')} read, {reading.records:,} records, {pulls}{missing}."
     )
 
 
-def _counted(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
+def _counted(count: int, singular: str, plural: str) -> str:
+    return f"{count:,} {singular if count == 1 else plural}"

@@ -1,13 +1,13 @@
 """Words for people: actions, incidents, missing figures, contributors, trust, ages and intervals. Pure.
 
-Of an incident they say which rule would have held a change, what others share with it, and what is left of the budget.
-Every figure here is for maintainers alone: it says what a change must look like to be fast-laned.
+For an incident: the rule that would have stopped a change, what other changes share with it, and the remaining budget.
+These figures are for maintainers only: they say what a change must look like for the fast lane.
 
-Where a figure does not exist yet they say what is missing, what makes it, and how long it may take. Of a contributor
-they are read aloud.
+For a missing figure: what is missing, what produces it, and how long it may take. For a contributor: a text to be read
+aloud.
 
-Of structural trust they say what it depends on, who brings it, and who depends on somebody. Unknown is not bad: where
-there is no path nothing is said here, and one way only is told as a fact about the network.
+For structural trust: what it depends on, who brings it, and who depends on it. Unknown is not bad: a missing path is
+not mentioned here, and a single path is stated as a fact about the network.
 """
 
 import os
@@ -81,14 +81,14 @@ VOIDED = {
 
 
 def action_words(action: PastAction, with_note: bool) -> str:
-    """Say how somebody acted and, for an approval, how it went on; notes are for maintainers alone."""
-    said = DONE.get(action.kind) or f"marked it as {OUTCOMES[action.outcome or 'clean']}"
+    """Describe an action and, for an approval, its result; notes are for maintainers only."""
+    words = DONE.get(action.kind) or f"marked it as {OUTCOMES[action.outcome or 'clean']}"
     if action.state:
-        became = VOIDED[action.reason or "gone"] if action.state == "voided" else BECAME[action.state]
-        became = NOT_READ if action.reason == "not_read" else became
+        result = VOIDED[action.reason or "gone"] if action.state == "voided" else BECAME[action.state]
+        result = NOT_READ if action.reason == "not_read" else result
         commit = f" in {action.evidence[:12]}" if action.evidence else ""
-        said = f"{said}; {became}{commit}"
-    return f"{said}: {action.note}" if action.note and with_note else said
+        words = f"{words}; {result}{commit}"
+    return f"{words}: {action.note}" if action.note and with_note else words
 
 
 SHARE_WORDS: Mapping[Shared, str] = {
@@ -112,36 +112,36 @@ CONDITION_WORDS: Mapping[str, str] = {
 
 
 def tightened_words(one: TightenedRule) -> str:
-    """One rule that would have held it, as a clause."""
+    """Describe one rule that would have stopped it, as a clause."""
     return WORDS[one.rule](one.before, one.after)
 
 
 def budget_words(state: BudgetState) -> str:
-    """Return how many of those that the lane let through turned out bad, against what may."""
+    """Say how many that the lane let through turned out bad, against its budget."""
     if not state.let_through:
         return "It did not go through the fast lane, so nothing counts against its limit."
     count = things(state.let_through, "pull request")
     began = f"Since {state.since.day} {state.since:%b %Y} this lane" if state.since else "So far this lane"
     rate = bad_percent(state.bad / state.settled)
     against = "above" if state.is_spent else "within"
-    told = f"{began} let through {count}: {state.settled:,} settled, {state.bad:,} turned out bad."
+    sentence = f"{began} let through {count}: {state.settled:,} settled, {state.bad:,} turned out bad."
     limit = f"the limit of {budget_percent(state.budget)} that the lane had when it let this one through"
-    return f"{told} That is {rate} of what settled, {against} {limit}."
+    return f"{sentence} That is {rate} of what settled, {against} {limit}."
 
 
-def _was(before: Param, say: Callable[[float], str]) -> str:
+def _was_before(before: Param, say: Callable[[float], str]) -> str:
     return "" if before is None else f" (it was {say(number_of(before))})"
 
 
 WORDS: Mapping[str, Callable[[Param, Param], str]] = {
     "t_high": lambda before, after: (
-        f"a fast lane that starts above its {percent(number_of(after))}{_was(before, percent_in_full)}"
+        f"a fast lane that starts above its {percent(number_of(after))}{_was_before(before, percent_in_full)}"
     ),
     "r_low": lambda before, after: (
-        f"a lower limit of content risk than its {risk_percent(number_of(after))}{_was(before, percent_in_full)}"
+        f"a lower limit of content risk than its {risk_percent(number_of(after))}{_was_before(before, percent_in_full)}"
     ),
     "trust": lambda before, after: (
-        f"more structural trust than its {trust_figure(number_of(after))}{_was(before, trust_bound)}"
+        f"more structural trust than its {trust_figure(number_of(after))}{_was_before(before, trust_bound)}"
     ),
     "two_ways": lambda before, after: "a second, independent path from the seeds",
     "account_change_days": lambda before, after: (
@@ -174,7 +174,7 @@ def next_training(need: TrainingNeed) -> str:
 
 
 def training_words(need: TrainingNeed) -> str:
-    """Say how much has settled for a model, how much it takes to beat the plain rate, and when the worker trains."""
+    """Say how many pull requests have settled for a model, how many are needed, and when the worker trains."""
     is_enough = need.cases >= need.fewest_cases and need.authors >= need.fewest_authors
     return (
         f"A model learns from settled pull requests of anybody that were opened at least {need.quiet_days:,} days ago: "
@@ -201,33 +201,33 @@ def no_reliability(name: str | None, model: ShownModel | None, need: TrainingNee
 
 
 def no_lifts(name: str | None, need: TrainingNeed) -> str:
-    """Return why nothing was measured of what people could lift their own score by."""
+    """Return why nothing was measured about people raising their own score."""
     if name is None:
         return f"{PRIOR_SERVES} Nobody settles pull requests alone. {training_words(need)}"
     return f"The model was not tried for this, or its file is damaged. {next_training(need)}"
 
 
 def fewest_words(budget: float, delta: float, a_year: int) -> str:
-    """Return how many settled pull requests a budget asks for at least, and how long they take where `a_year` are
-    decided.
-    """
+    """Return the least number of settled pull requests for a budget, and the time that they take."""
     fewest = items_needed(budget, delta)
-    told = f"A certificate for {percent_in_full(budget)} needs at least {fewest:,} settled ones in the lane, all clean"
+    sentence = (
+        f"A certificate for {percent_in_full(budget)} needs at least {fewest:,} settled ones in the lane, all clean"
+    )
     if not a_year:
-        return f"{told}; in the last year none was merged or closed here."
+        return f"{sentence}; in the last year none was merged or closed here."
     weeks = things(max(1, round(52 * fewest / a_year)), "week")
-    return f"{told}; at the pace of the last year that takes at least {weeks}."
+    return f"{sentence}; at the pace of the last year that takes at least {weeks}."
 
 
 def no_false_approvals(name: str | None, model: ShownModel | None, exact: bool, fewest: str, need: TrainingNeed) -> str:
-    """Return why there is no rate of false approvals.
+    """Return why there is no rate of false approvals; "" where there is one.
 
-    "" where there is one. What is still needed is for maintainers.
+    What is still needed is for maintainers only.
     """
     if name is None:
         needed_too = f" {fewest}" if exact and fewest else ""
-        told = "What the lane would have let through is not counted yet. manage.py backtest counts it."
-        return f"{told}{needed_too}"
+        sentence = "What the lane would have let through is not counted yet. manage.py backtest counts it."
+        return f"{sentence}{needed_too}"
     if model is None or model.lane is None:
         return f"No threshold was tried for the current model. {next_training(need)}"
     if model.lane.months:
@@ -236,7 +236,7 @@ def no_false_approvals(name: str | None, model: ShownModel | None, exact: bool, 
 
 
 def no_live(window: int) -> str:
-    """Return why no outcome of the lane itself stands beside the backtest, `window` days after a merge."""
+    """Return why the backtest has no live outcomes beside it, which come `window` days after a merge."""
     return (
         "Live: 0 outcomes of the fast lane are known so far. One counts "
         f"{window} days after its merge, or when it is refused, reverted or fixed."
@@ -244,7 +244,7 @@ def no_live(window: int) -> str:
 
 
 def needed(lane: ShownLane) -> str:
-    """Return what an attempt that failed lacked, as a sentence; "" for one that did not fail."""
+    """Return what a failed attempt lacked, as a sentence; "" for one that did not fail."""
     if lane.certified:
         return ""
     if lane.need is None:
@@ -252,18 +252,18 @@ def needed(lane: ShownLane) -> str:
     return f"Nothing is certified: {say_need(_need(lane.need))}."
 
 
-def _need(told: NeedRecord) -> Need:
-    return Need(told.needed, told.have, told.threshold, told.weeks, told.authors)
+def _need(record: NeedRecord) -> Need:
+    return Need(record.needed, record.have, record.threshold, record.weeks, record.authors)
 
 
-def no_vouches(known: ContributorScore | None) -> str:
+def no_vouches(score: ContributorScore | None) -> str:
     """Return why no vouch is proposed to somebody, and what would change that."""
-    if known is None:
+    if score is None:
         return (
             "No record of yours has reached this site, so no trust flows through you. Sign in with the DID that "
             "vouches, or vouch for somebody on Tangled first."
         )
-    if known.structural_trust == 0 and known.distance is None:
+    if score.structural_trust == 0 and score.distance is None:
         return (
             "No trust reaches you yet, so your vouch would help nobody. A vouch by a seed changes that. "
             "An admin can also make you a seed in the repository's settings."
@@ -278,9 +278,9 @@ BRIEFING_LENGTH = 600  # characters
 
 
 def spoken(score: ContributorScore) -> str:
-    """One to three sentences about the newest open pull request.
+    """Return one to three sentences about the newest open pull request.
 
-    About the person where there is none, or where it was a sample of the audit: its question is answered by then.
+    They are about the person where there is none, or where it was drawn for audit: its question is answered by then.
     """
     if score.hidden_by:
         return f"{hidden_words(score.hidden_by)}."
@@ -295,67 +295,70 @@ MEASURE_WORDS: dict[Measure, str] = {
 }
 
 
-def trust_sentences(found: TrustExplanation) -> tuple[str, ...]:
-    """Return how far from the seeds, over how many ways, and what would end it.
+def trust_sentences(explanation: TrustExplanation) -> tuple[str, ...]:
+    """Return the distance from the seeds, the number of paths, and what would end the trust.
 
     () for a seed and where there is no path.
     """
-    if not found.distance:
+    if not explanation.distance:
         return ()
-    hops = "One step" if found.distance == 1 else f"{found.distance} steps"
-    ways = len(found.paths)
-    told = f"{hops} from the nearest seed" + (f", over {ways} independent paths" if ways > 1 else "") + "."
-    return (told, *_hangs_on(found))
+    hops = "One step" if explanation.distance == 1 else f"{explanation.distance} steps"
+    ways = len(explanation.paths)
+    sentence = f"{hops} from the nearest seed" + (f", over {ways} independent paths" if ways > 1 else "") + "."
+    return (sentence, *_dependence_words(explanation))
 
 
-def _hangs_on(found: TrustExplanation) -> tuple[str, ...]:
-    if found.dominator is not None:
-        return (f"If {found.dominator.name} were compromised, this trust would be gone.",)
-    if found.distance == 1:
+def _dependence_words(explanation: TrustExplanation) -> tuple[str, ...]:
+    if explanation.dominator is not None:
+        return (f"If {explanation.dominator.name} were compromised, this trust would be gone.",)
+    if explanation.distance == 1:
         return ()
     return ("No single account carries all of it.",)
 
 
 def share_words(share: float) -> str:
-    """A share in whole per cent; what is not nothing is never 0 %."""
+    """Format a share in whole per cent; a positive share is never 0 %."""
     percent = round(share * 100)
     return f"{percent} %" if percent else "under 1 %"
 
 
 def vouching_words(merges: int, evidence: int = 0) -> str:
-    """Return how somebody vouches: in a record, with what evidence that was verified, or by merging."""
+    """Describe how somebody vouches: with a record and its verified evidence, or by merging."""
     if not merges:
         named = "1 merged pull request" if evidence == 1 else f"{evidence:,} merged pull requests"
         return f"vouched, with {named} as evidence" if evidence else "vouched"
     return "merged once" if merges == 1 else f"merged {merges:,} times"
 
 
-def dependents_words(found: TrustExplanation, exact: bool = True) -> str:
-    """Return whose trust hangs on this person's vouches, by the exact mark or not; "" where nobody's does."""
-    if not found.dependents_total:
+def dependents_words(explanation: TrustExplanation, exact: bool = True) -> str:
+    """Say how many people are trusted only through this person's vouches, with the exact mark or without.
+
+    "" for nobody.
+    """
+    if not explanation.dependents_total:
         return ""
-    people = _people(found.dependents_total)
-    keeps = "is" if found.dependents_total == 1 else "are"
-    enough = f"with {trust_bound(found.threshold)} or more" if exact else "enough to count"
-    return f"{people} {keeps} trusted {enough} only through vouches by this account."
+    people = _people(explanation.dependents_total)
+    verb = "is" if explanation.dependents_total == 1 else "are"
+    enough = f"with {trust_bound(explanation.threshold)} or more" if exact else "enough to count"
+    return f"{people} {verb} trusted {enough} only through vouches by this account."
 
 
-def worth_words(found: VouchWorth) -> str:
-    """Return what one vouch would open, and the most that it could be abused for."""
-    mark = trust_bound(found.threshold)
-    told = [f"Reaches {mark}." if found.after >= found.threshold else f"Stays below {mark}."]
-    if found.opens:
-        told.append(f"{_people(found.opens)} more would too.")
-    fakes = "1 fake" if found.exposure == 1 else f"{found.exposure:,} fakes" if found.exposure else "no fake"
-    told.append(f"Worst case: {fakes}.")
-    return " ".join(told)
+def worth_words(worth: VouchWorth) -> str:
+    """Return the effect of one vouch, and the most that it could be abused for."""
+    mark = trust_bound(worth.threshold)
+    sentences = [f"Reaches {mark}." if worth.after >= worth.threshold else f"Stays below {mark}."]
+    if worth.opens:
+        sentences.append(f"{_people(worth.opens)} more would too.")
+    fakes = "1 fake" if worth.exposure == 1 else f"{worth.exposure:,} fakes" if worth.exposure else "no fake"
+    sentences.append(f"Worst case: {fakes}.")
+    return " ".join(sentences)
 
 
 def _people(count: int) -> str:
     return "1 person" if count == 1 else f"{count:,} people"
 
 
-# What Python puts before the words of the system; what asyncio says in their place, once for each address of a host.
+# What Python puts before the system's error message, and what asyncio says instead for each address of a host.
 _ERRNO = re.compile(r"\[Errno -?\d{1,4}\] ")
 _CALL_FAILED = re.compile(r"\[Errno (\d{1,4})\] Connect call failed \([^()]{0,200}\)")
 _SEVERAL = "Multiple exceptions: "
@@ -363,12 +366,12 @@ _REPEATED = re.compile(r"(connection refused|network is unreachable|no route to 
 
 
 def age_words(then: datetime | None, now: datetime) -> str:
-    """Return how long ago in one figure ("3 days"), "" for None; a time ahead of the clock reads "just now"."""
+    """Return an age as one figure ("3 days"), "" for None; a future time reads "just now"."""
     return duration_words((now - then).total_seconds()) if then is not None else ""
 
 
 def duration_words(seconds: float) -> str:
-    """A length of time in one figure ("3 days"); under a minute it reads "just now"."""
+    """Return a length of time as one figure ("3 days"); under a minute it reads "just now"."""
     for name, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         count = int(seconds // length)
         if count >= 1:
@@ -402,25 +405,25 @@ def brief_age(words: str) -> str:
 
 
 def interval_sentence(estimate: Estimate, whose: str = "theirs") -> str:
-    """P(clean) in words with its interval and what it rests on; `whose` is "yours" to the contributor."""
+    """Describe P(clean) with its interval and its basis; `whose` is "yours" for the contributor."""
     if estimate.probability is None:
         return "No settled pull request yet, so there is no number. Unknown is not bad: a person looks, as usual."
-    cases = f"{estimate.cases:,} settled pull request{'' if estimate.cases == 1 else 's'}"
+    basis = f"{estimate.cases:,} settled pull request{'' if estimate.cases == 1 else 's'}"
     return (
         f"About {percent(estimate.probability)} of changes like {whose} stay clean "
-        f"(95 % interval {percent_interval(estimate.low, estimate.high)}, from {cases})."
+        f"(95 % interval {percent_interval(estimate.low, estimate.high)}, from {basis})."
     )
 
 
 def borrowed_words(projects: int | None) -> str:
-    """From where an order is borrowed, "" where from nowhere."""
+    """Name the source of a borrowed order, "" for none."""
     if projects is None:
         return ""
     return f"borrowed from {projects:,} other project{'' if projects == 1 else 's'}, not yet checked on yours"
 
 
 def is_denounced(verdict: Verdict) -> bool:
-    """Return whether a seed denounces the contributor: then a missing path is known to be missing, and final."""
+    """Return whether a seed denounces the contributor: then the missing path is certain, not unknown."""
     return any(reason.code == "denounced_by_seed" for reason in verdict.reasons)
 
 
@@ -432,19 +435,19 @@ def no_path_words(verdict: Verdict) -> str:
 
 
 def missing_evidence(verdict: Verdict, path: Sequence[Person], is_read: bool) -> tuple[str, ...]:
-    """Return what is not known, each as a clause; `is_read` is true of a person too, whose verdict is on no change."""
+    """Return each unknown fact as a clause; pass `is_read` True for a person, whose verdict is about no change."""
     estimate = verdict.estimate
-    known = (
+    facts = (
         (bool(path) or is_denounced(verdict), "no trust path from the seeds"),
         (estimate.cases > 0, "no settled pull request"),
         (is_read, "content not reviewed yet"),
     )
-    return tuple(words for is_known, words in known if not is_known)
+    return tuple(words for is_known, words in facts if not is_known)
 
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """The age of the data shown: words, a tone that repeats them as a colour, and sentences that say more."""
+    """The age of the data: words, a tone that repeats them as a colour, and sentences with details."""
 
     tone: Literal["live", "late", "stopped", "recorded", "none"]
     words: str
@@ -460,7 +463,7 @@ def unread_words(repositories: int) -> str:
 
 
 def freshness(newest: datetime | None, now: datetime, recorded: bool) -> Freshness:
-    """Return how far the newest event lies back; amber over 60 s, red over 10 min, and both say so in words."""
+    """Return the age of the newest event; amber over 60 s, red over 10 min, and both say so in words."""
     if newest is None:
         return Freshness("none", "No data yet")
     if recorded:
@@ -474,11 +477,11 @@ def freshness(newest: datetime | None, now: datetime, recorded: bool) -> Freshne
 
 
 def as_aware(moment: datetime | None) -> datetime | None:
-    """A naive UTC time of the store as an aware one, which is what templates format."""
+    """Convert a naive UTC time of the store to an aware one, which templates format."""
     return moment.replace(tzinfo=UTC) if moment is not None else None
 
 
 def said(problem: str) -> str:
-    """The words of a problem, without the numbers and addresses by which the system names its cause."""
-    plain = _CALL_FAILED.sub(lambda found: os.strerror(int(found[1])).lower(), problem.replace(_SEVERAL, ""))
+    """Return the words of a problem without the system's error numbers and addresses."""
+    plain = _CALL_FAILED.sub(lambda match: os.strerror(int(match[1])).lower(), problem.replace(_SEVERAL, ""))
     return _REPEATED.sub(r"\1", _ERRNO.sub("", plain))

@@ -1,10 +1,9 @@
-"""Acts on pull requests: each action names what was seen, can be undone for 10 s, and takes effect once.
+"""Act on pull requests: each action names the displayed version, can be undone for 10 s, and takes effect once.
 
-The caller passes the present and what the newest snapshot knows. Everything is decided in one transaction that holds
-SQLite's write lock from its start, so of two people who act on the same row at the same moment one is late.
+The caller passes the present time and the state of the newest snapshot. Each decision is one transaction that holds
+SQLite's write lock from its start, so of two people acting on one row at once, the second gets a conflict.
 
-Before several pull requests of the fast lane are approved together, somebody sees what that would let in. That part is
-pure.
+Before a bulk approval of fast-lane pull requests its summary is shown. That part is pure.
 """
 
 import secrets
@@ -22,8 +21,8 @@ from scoring.types import Lane
 from triage.models import Action, Lease, Person, outbox
 from triage.models.accounts import among, is_any, log_change
 
-WINDOW = timedelta(seconds=10)  # in which an action can be undone, and after which it takes effect
-SECOND_CLICK = timedelta(seconds=1.5)  # a slow double click takes 0.9 s, and the page between them some more
+WINDOW = timedelta(seconds=10)  # time to undo an action, after which it takes effect
+SECOND_CLICK = timedelta(seconds=1.5)  # a slow double click takes 0.9 s, plus the page load in between
 LEASE = timedelta(minutes=5)
 NOTE_LENGTH = 2_000
 OUTBOX_KIND = "action"
@@ -34,7 +33,7 @@ OTHER_WAS_FIRST = "Nothing changed: somebody acted on it before you. Here is the
 WRITTEN = (Action.Kind.NOTE, Action.Kind.COMMENT, Action.Kind.REQUEST_CHANGES, Action.Kind.CLOSE)
 REFUSALS = (Action.Kind.REQUEST_CHANGES, Action.Kind.CLOSE)
 REVIEWS = (Action.Kind.PULL_FOR_REVIEW, *REFUSALS)
-ENDINGS = (Action.Kind.APPROVE, *REFUSALS)  # after which nobody has to look at that round
+ENDINGS = (Action.Kind.APPROVE, *REFUSALS)  # actions after which that round needs no further look
 ACTED = "select 1 from triage_action where pull_uri in (select value from json_each(%s)) limit 1"
 LOOKED_AT = "select 1 from triage_lease where expires_at > %s and pull_uri in (select value from json_each(%s)) limit 1"
 UNDOABLE = "select 1 from triage_action where person_id = %s and undone_at is null and effective_at >= %s limit 1"
@@ -46,11 +45,11 @@ TOO_LATE = "The 10 seconds are over. Use Revoke approval."
 
 
 class ActionProblem(Exception):
-    """An action that cannot be taken, in one sentence for the person; nothing was changed."""
+    """An action that cannot be taken, explained in one sentence; nothing was changed."""
 
 
 class Conflict(ActionProblem):
-    """Raised when the subject is no longer as it stood on the screen; `uris` are the pull requests concerned."""
+    """Raised when the subject is no longer as displayed; `uris` are the pull requests concerned."""
 
     def __init__(self, sentence: str, uris: Sequence[str]) -> None:
         super().__init__(sentence)
@@ -63,9 +62,9 @@ class Late(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The request of a form: the action, its pull request, and what stood on the screen.
+    """The request of a form: the action, its pull request, and the displayed version.
 
-    `version` counts what had been done to the row by then (`Standing.version`).
+    `version` counts the actions on the row at that time (`Standing.version`).
     """
 
     kind: str
@@ -80,79 +79,78 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """People's actions on one pull request that count for the round that is shown; pure data for a row."""
+    """People's actions on one pull request that count for the displayed round; pure data for a row."""
 
-    version: int = 0  # actions and undos so far: two people whose screens agree hold the same number
+    version: int = 0  # number of actions and undos so far, equal where two people's screens agree
     approval: Action | None = None
-    own_approval: Action | None = None  # by whoever sent the pull request: it counts nowhere
-    review: Action | None = None  # its person has it in hand, or refused this round
-    answered: Action | None = None  # a request for changes that a newer round came after
+    own_approval: Action | None = None  # by the author of the pull request: it never counts
+    review: Action | None = None  # its person is assigned, or refused this round
+    answered: Action | None = None  # a request for changes to an earlier round
     lease: Lease | None = None
-    notes: tuple[Action, ...] = ()  # of whichever round, the oldest first
+    notes: tuple[Action, ...] = ()  # of all rounds, oldest first
 
 
 def act(person: Person, subjects: Mapping[str, Subject], wanted: Sequence[Wanted], now: datetime) -> list[Action]:
-    """Take actions together or none of them; they take effect 10 s from now.
+    """Take all of these actions or none; they take effect 10 s from now.
 
-    `subjects` are the pull requests as the newest snapshot has them, with the decisions that stand on them
-    (`read.decided_subjects`). Raises Conflict where one is not what was seen, ActionProblem where it cannot be done at
-    all.
+    `subjects` are the pull requests in the newest snapshot, with their current decisions (`read.decided_subjects`).
+    Raises Conflict where one differs from what was displayed, ActionProblem where it is impossible.
     """
     batch = secrets.token_hex(16) if len(wanted) > 1 else ""
     with transaction.atomic():
-        done = _by_uri(one.uri for one in wanted)
-        late = [one for one in wanted if _is_changed(one, subjects.get(one.uri))]
-        if late:
-            raise Conflict(CHANGED_MEANWHILE, [one.uri for one in late])
-        late = [one for one in wanted if _version(done[one.uri]) != one.version]
-        if late:
-            uris = [one.uri for one in late]
+        actions_by_uri = _by_uri(request.uri for request in wanted)
+        conflicting = [request for request in wanted if _is_changed(request, subjects.get(request.uri))]
+        if conflicting:
+            raise Conflict(CHANGED_MEANWHILE, [request.uri for request in conflicting])
+        conflicting = [request for request in wanted if _version(actions_by_uri[request.uri]) != request.version]
+        if conflicting:
+            uris = [request.uri for request in conflicting]
             newest = Action.objects.filter(pull_uri__in=uris).order_by("pk").last()
             raise Conflict(YOU_WERE_FIRST if newest and newest.person == person else OTHER_WAS_FIRST, uris)
-        for one in wanted:
-            _check(person, one, subjects[one.uri], standing(done[one.uri], one.seen))
-        return [_put(person, subjects[one.uri], one, batch, now) for one in wanted]
+        for request in wanted:
+            _check(person, request, subjects[request.uri], standing(actions_by_uri[request.uri], request.seen))
+        return [_save_action(person, subjects[request.uri], request, batch, now) for request in wanted]
 
 
 def undo(person: Person, key: str, now: datetime) -> list[Action]:
-    """Undo an action, or all of a bulk approval by its batch key; Late after the window, even by a moment.
+    """Undo an action, or all of a bulk approval by its batch key; raise Late after the window, even by a moment.
 
-    Raises ActionProblem where nobody, or somebody else, did such a thing.
+    Raises ActionProblem where there is no such action by this person.
     """
     with transaction.atomic():
-        found = list(Action.objects.filter(person=person, key=key) or Action.objects.filter(person=person, batch=key))
-        if not found or not key:
+        undone = list(Action.objects.filter(person=person, key=key) or Action.objects.filter(person=person, batch=key))
+        if not undone or not key:
             raise ActionProblem("You have nothing to undo.")
-        if all(action.undone_at is not None for action in found):
-            return found
-        uris = [action.pull_uri for action in found]
-        if any(now > action.effective_at for action in found):
+        if all(action.undone_at is not None for action in undone):
+            return undone
+        uris = [action.pull_uri for action in undone]
+        if any(now > action.effective_at for action in undone):
             raise Late(TOO_LATE, uris)
-        if not all(outbox.withdraw(action.key) for action in found):
+        if not all(outbox.withdraw(action.key) for action in undone):
             raise Late(TOO_LATE, uris)
-        Action.objects.filter(pk__in=[action.pk for action in found]).update(undone_at=now)
-        for action in found:
+        Action.objects.filter(pk__in=[action.pk for action in undone]).update(undone_at=now)
+        for action in undone:
             log_change(person, "action.undone", now, action.repo_key, action.pull_uri, kind=action.kind, key=action.key)
-    return list(Action.objects.filter(pk__in=[action.pk for action in found]).order_by("pk"))
+    return list(Action.objects.filter(pk__in=[action.pk for action in undone]).order_by("pk"))
 
 
 def find_undone(person: Person, uri: str, key: str) -> Action | None:
-    """Return what this person wrote about a pull request and took back, by the key of the action."""
-    done = Action.objects.filter(person=person, pull_uri=uri, key=key, undone_at__isnull=False).exclude(note="")
-    return done.first() if key else None
+    """Return this person's undone text about a pull request, by the key of the action."""
+    undone_texts = Action.objects.filter(person=person, pull_uri=uri, key=key, undone_at__isnull=False).exclude(note="")
+    return undone_texts.first() if key else None
 
 
 def is_second_click(person: Person, uri: str, now: datetime) -> bool:
-    """Return whether this person undid something of a pull request less than SECOND_CLICK ago."""
+    """Return whether this person undid an action on this pull request less than SECOND_CLICK ago."""
     return Action.objects.filter(person=person, pull_uri=uri, undone_at__gt=now - SECOND_CLICK).exists()
 
 
 def look(person: Person, subject: Subject, now: datetime) -> Lease:
-    """Say that a person looks at a pull request, for 5 minutes from now; another's lease that stands is left alone."""
+    """Note that a person looks at a pull request, for 5 minutes from now; another person's current lease stays."""
     with transaction.atomic():
-        held = Lease.objects.filter(pull_uri=subject.uri).select_related("person").first()
-        if held is not None and held.person != person and held.expires_at > now:
-            return held
+        current = Lease.objects.filter(pull_uri=subject.uri).select_related("person").first()
+        if current is not None and current.person != person and current.expires_at > now:
+            return current
         lease, _ = Lease.objects.update_or_create(
             pull_uri=subject.uri, defaults={"person": person, "expires_at": now + LEASE}
         )
@@ -160,7 +158,7 @@ def look(person: Person, subject: Subject, now: datetime) -> Lease:
 
 
 def undoable(person: Person, now: datetime) -> list[Action]:
-    """Return what this person did within the window, newest first; of a bulk approval each part."""
+    """Return this person's actions within the window, newest first; each part of a bulk approval."""
     if not is_any(UNDOABLE, person.pk, now):
         return []
     return list(
@@ -169,56 +167,54 @@ def undoable(person: Person, now: datetime) -> list[Action]:
 
 
 def acted_on(person: Person) -> list[str]:
-    """The pull requests that a person approved or took in hand, whatever became of it."""
+    """Return the pull requests that a person approved, was assigned or refused, whatever their outcome."""
     kinds = (Action.Kind.APPROVE, *REVIEWS)
-    done = Action.objects.filter(person=person, kind__in=kinds, undone_at=None).order_by()
-    return list(done.values_list("pull_uri", flat=True).distinct())
+    own_actions = Action.objects.filter(person=person, kind__in=kinds, undone_at=None).order_by()
+    return list(own_actions.values_list("pull_uri", flat=True).distinct())
 
 
 def versions(uris: Iterable[str]) -> dict[str, int]:
-    """Return how much was done to each of these pull requests: actions, and undos once more; none is missing from
-    the map.
-    """
+    """Return the number of actions and undos on each of these pull requests; every at-uri is in the map."""
     return {uri: _version(actions) for uri, actions in _by_uri(uris).items()}
 
 
 def standings(seen: Mapping[str, Seen], now: datetime) -> dict[str, Standing]:
-    """Return what people did to these pull requests, as far as it counts for the round that is shown."""
-    held = {lease.pull_uri: lease for lease in _leases(seen, now)}
-    return {uri: standing(actions, seen[uri], held.get(uri)) for uri, actions in _by_uri(seen).items()}
+    """Return people's actions on these pull requests, as far as they count for the displayed round."""
+    leases = {lease.pull_uri: lease for lease in _leases(seen, now)}
+    return {uri: standing(actions, seen[uri], leases.get(uri)) for uri, actions in _by_uri(seen).items()}
 
 
 def dismissals(uri: str) -> dict[str, Action]:
-    """The findings of a pull request that are called false alarms, by digest, with the action that says so last."""
-    done = Action.objects.filter(pull_uri=uri, kind__in=ON_FINDINGS, undone_at=None).select_related("person")
-    return {digest: action for (_, digest), action in _dismissed(done.order_by("pk")).items()}
+    """Return the dismissed findings of a pull request, by digest, each with its last action."""
+    decisions = Action.objects.filter(pull_uri=uri, kind__in=ON_FINDINGS, undone_at=None).select_related("person")
+    return {digest: action for (_, digest), action in _dismissed_findings(decisions.order_by("pk")).items()}
 
 
 def false_alarms() -> dict[str, int]:
-    """Return how many findings people call false alarms, by scanner, the most first."""
-    done = Action.objects.filter(kind__in=ON_FINDINGS, undone_at=None).order_by("pk")
-    return dict(Counter(action.scanner for action in _dismissed(done).values()).most_common())
+    """Count dismissed findings by scanner, most first."""
+    decisions = Action.objects.filter(kind__in=ON_FINDINGS, undone_at=None).order_by("pk")
+    return dict(Counter(action.scanner for action in _dismissed_findings(decisions).values()).most_common())
 
 
-def _dismissed(done: Iterable[Action]) -> dict[tuple[str, str], Action]:
-    found: dict[tuple[str, str], Action] = {}
-    for action in done:
+def _dismissed_findings(decisions: Iterable[Action]) -> dict[tuple[str, str], Action]:
+    dismissed: dict[tuple[str, str], Action] = {}
+    for action in decisions:
         for digest in action.findings.split():
-            found.pop((action.pull_uri, digest), None)
+            dismissed.pop((action.pull_uri, digest), None)
             if action.kind == Action.Kind.DISMISS_FINDING:
-                found[action.pull_uri, digest] = action
-    return found
+                dismissed[action.pull_uri, digest] = action
+    return dismissed
 
 
 def _leases(uris: Iterable[str], now: datetime) -> Iterable[Lease]:
-    named = list(uris)
-    if not is_any(LOOKED_AT, now, among(named)):
+    uri_list = list(uris)
+    if not is_any(LOOKED_AT, now, among(uri_list)):
         return ()
-    return Lease.objects.filter(pull_uri__in=named, expires_at__gt=now).select_related("person")
+    return Lease.objects.filter(pull_uri__in=uri_list, expires_at__gt=now).select_related("person")
 
 
 def standing(actions: Sequence[Action], seen: Seen, lease: Lease | None = None) -> Standing:
-    """The same for one pull request from all of its actions in order; pure."""
+    """Return the standing of one pull request from all of its actions in order. Pure."""
     approval = own_approval = review = answered = None
     for action in actions:
         if action.undone_at is not None:
@@ -231,43 +227,41 @@ def standing(actions: Sequence[Action], seen: Seen, lease: Lease | None = None) 
             answered = action
         elif action.kind == Action.Kind.APPROVE and seen_by(action) == seen:
             approval, own_approval = (approval, action) if is_own(action) else (action, own_approval)
-    notes = tuple(one for one in actions if one.kind in WRITTEN and one.undone_at is None)
+    notes = tuple(written for written in actions if written.kind in WRITTEN and written.undone_at is None)
     return Standing(_version(actions), approval, own_approval, review, answered, lease, notes)
 
 
 def _is_of_round(action: Action, seen: Seen) -> bool:
-    """Return whether an action meant this round of the patch; its record may have other words by now."""
+    """Return whether an action is about this round of the patch; its record's text may have changed since."""
     return (action.round, action.patch_id) == (seen.round, seen.patch_id)
 
 
 def is_own(action: Action) -> bool:
-    """Return whether somebody acted on what they sent themselves: the address of a record begins with its author's
-    DID.
-    """
+    """Return whether somebody acted on their own pull request: a record's at-uri begins with its author's DID."""
     return action.pull_uri.startswith(f"at://{action.person.did}/")
 
 
 def seen_by(action: Action) -> Seen:
-    """Return what the person saw."""
+    """Return the version that the person saw."""
     return Seen(action.record_cid, action.round, action.patch_id)
 
 
 def in_flight(now: datetime, within: timedelta) -> list[Action]:
-    """Approvals made lately and not undone: the snapshot may not show yet that they took effect."""
+    """Return recent approvals that were not undone: the snapshot may not show their effect yet."""
     since = now - within
     if not is_any(APPROVED, since):
         return []
-    made = Action.objects.filter(kind=Action.Kind.APPROVE, undone_at=None, made_at__gte=since)
-    return [action for action in made.select_related("person") if not is_own(action)]
+    approvals = Action.objects.filter(kind=Action.Kind.APPROVE, undone_at=None, made_at__gte=since)
+    return [action for action in approvals.select_related("person") if not is_own(action)]
 
 
 def _by_uri(uris: Iterable[str]) -> dict[str, list[Action]]:
-    found: dict[str, list[Action]] = {uri: [] for uri in uris}
-    if not is_any(ACTED, among(found)):
-        return found
-    for action in Action.objects.filter(pull_uri__in=list(found)).select_related("person").order_by("pk"):
-        found[action.pull_uri].append(action)
-    return found
+    by_uri: dict[str, list[Action]] = {uri: [] for uri in uris}
+    if not is_any(ACTED, among(by_uri)):
+        return by_uri
+    for action in Action.objects.filter(pull_uri__in=list(by_uri)).select_related("person").order_by("pk"):
+        by_uri[action.pull_uri].append(action)
+    return by_uri
 
 
 def _version(actions: Sequence[Action]) -> int:
@@ -278,13 +272,13 @@ def _is_changed(wanted: Wanted, subject: Subject | None) -> bool:
     return subject is None or subject.seen != wanted.seen
 
 
-def _check(person: Person, wanted: Wanted, subject: Subject, stand: Standing) -> None:
-    """Refuse an action that this person cannot take on a pull request as it stands now."""
+def _check(person: Person, wanted: Wanted, subject: Subject, current: Standing) -> None:
+    """Refuse an action that this person cannot take on a pull request in its present state."""
     if wanted.kind not in Action.Kind.values:
         raise ActionProblem("This action does not exist.")
     if wanted.kind in (Action.Kind.APPROVE, *REVIEWS) and subject.state != "open":
         raise Conflict(f"Nothing changed: it is already {subject.state}.", [wanted.uri])
-    if wanted.kind in REFUSALS and stand.approval:
+    if wanted.kind in REFUSALS and current.approval:
         raise Conflict(REVOKE_FIRST, [wanted.uri])
     if wanted.kind == Action.Kind.APPROVE and subject.seen.patch_id is None:
         sentence = "Nothing changed: its patch has not arrived yet or cannot be read."
@@ -299,7 +293,7 @@ def _check(person: Person, wanted: Wanted, subject: Subject, stand: Standing) ->
 
 
 def _check_words(person: Person, wanted: Wanted, subject: Subject) -> None:
-    """Refuse what lacks its text or its findings, and an author's word on what was found in their own change."""
+    """Refuse an action without its text or findings, and an author's judgement of their own change's findings."""
     if wanted.kind in WRITTEN and not wanted.note.strip():
         raise ActionProblem("Write something first.")
     if (wanted.kind in ON_FINDINGS) != bool(wanted.findings):
@@ -310,7 +304,7 @@ def _check_words(person: Person, wanted: Wanted, subject: Subject) -> None:
         raise ActionProblem("Say why it is not a problem. The other maintainers read it.")
 
 
-def _put(person: Person, subject: Subject, wanted: Wanted, batch: str, now: datetime) -> Action:
+def _save_action(person: Person, subject: Subject, wanted: Wanted, batch: str, now: datetime) -> Action:
     action = Action.objects.create(
         key=secrets.token_hex(16),
         person=person,
@@ -330,19 +324,19 @@ def _put(person: Person, subject: Subject, wanted: Wanted, batch: str, now: date
         effective_at=now + WINDOW,
     )
     outbox.put(OUTBOX_KIND, action.key, payload_of(action), now, action.effective_at)
-    told = {"key": action.key, "batch": batch, "outcome": action.outcome}
-    log_change(person, f"action.{action.kind}", now, action.repo_key, action.pull_uri, **told)
+    details = {"key": action.key, "batch": batch, "outcome": action.outcome}
+    log_change(person, f"action.{action.kind}", now, action.repo_key, action.pull_uri, **details)
     return action
 
 
 def payload_of(action: Action) -> dict[str, Any]:
-    """Return what the worker is told, as `scoring.handlers.actions` reads it."""
-    named = ("kind", "outcome", "note", "pull_uri", "record_cid", "round", "patch_id", "decision", "batch")
-    told = {name: getattr(action, name) for name in named}
-    return told | {"person": action.person.did, "made_at": action.made_at.isoformat()}
+    """Return the message to the worker, as `scoring.handlers.actions` reads it."""
+    fields = ("kind", "outcome", "note", "pull_uri", "record_cid", "round", "patch_id", "decision", "batch")
+    values = {name: getattr(action, name) for name in fields}
+    return values | {"person": action.person.did, "made_at": action.made_at.isoformat()}
 
 
-TYPED_ABOVE = 20  # more at once are approved only by somebody who types how many
+TYPED_ABOVE = 20  # for more than this many the number must be typed
 AT_MOST = 200
 CI_STATES = {
     "passed": "passed",
@@ -357,69 +351,69 @@ CI_FAILED = "Nothing changed: CI failed on some of them. Approve those one by on
 
 @dataclass(frozen=True, slots=True)
 class BulkSummary:
-    """The pull requests about to be approved, in figures.
+    """The figures of the pull requests about to be approved.
 
-    `expected_bad` is how many of them may need a fix: the sum over the rows of 1 minus P(clean). `worst_bad` is the
-    same at the lower ends of the 95 % intervals, where the rows without a P(clean) count as bad. Both round up.
+    `expected_bad` is how many may need a fix: the sum over the rows of 1 minus P(clean). `worst_bad` is that sum at the
+    lower ends of the 95 % intervals, where rows without P(clean) count as bad. Both round up.
     """
 
     count: int
     lines: int
     lowest: str  # the lowest P(clean) in whole percents, rounded down
-    interval: str  # of that one, 95 %; "" where there is none
+    interval: str  # its 95 % interval; "" where there is none
     expected_bad: str
     worst_bad: str
-    hidden: int  # whose chance is hidden until an audit is answered: neither sum counts them
+    hidden: int  # rows whose chance is hidden until an audit is answered: neither sum counts them
     ci: str  # "12 passed, 2 without CI"
     must_type: bool
 
 
-def summary(found: Sequence[QueueRow]) -> BulkSummary:
-    """The figures of the confirmation."""
-    shown = [row.verdict.estimate for row in found if not row.hidden_by]
-    known = [estimate for estimate in shown if estimate.probability is not None]
-    states: Counter[str] = Counter(row.ci or "" for row in found)
-    lowest = min(known, key=lambda estimate: estimate.probability or 0.0, default=None)
+def summary(rows: Sequence[QueueRow]) -> BulkSummary:
+    """Return the figures of the confirmation."""
+    shown = [row.verdict.estimate for row in rows if not row.hidden_by]
+    scored = [estimate for estimate in shown if estimate.probability is not None]
+    states: Counter[str] = Counter(row.ci or "" for row in rows)
+    lowest = min(scored, key=lambda estimate: estimate.probability or 0.0, default=None)
     return BulkSummary(
-        count=len(found),
-        lines=sum((row.added or 0) + (row.removed or 0) for row in found),
+        count=len(rows),
+        lines=sum((row.added or 0) + (row.removed or 0) for row in rows),
         lowest="none" if lowest is None else percent(lowest.probability or 0.0),
         interval="" if lowest is None else percent_interval(lowest.low, lowest.high),
         expected_bad=one_decimal_up(sum(1 - (estimate.probability or 0.0) for estimate in shown)),
         worst_bad=one_decimal_up(sum(1 - estimate.low for estimate in shown)),
-        hidden=len(found) - len(shown),
+        hidden=len(rows) - len(shown),
         ci=", ".join(f"{states[state]:,} {words}" for state, words in CI_STATES.items() if states[state]),
-        must_type=len(found) > TYPED_ABOVE,
+        must_type=len(rows) > TYPED_ABOVE,
     )
 
 
 def check_lane(
-    wanted: Sequence[Wanted], found: Mapping[str, QueueRow], changed: Collection[str], approver: str
+    wanted: Sequence[Wanted], rows_by_uri: Mapping[str, QueueRow], changed: Collection[str], approver: str
 ) -> None:
-    """ActionProblem for none or too many, Conflict naming those that are not in the fast lane as it stands now.
+    """Check a bulk approval: raise ActionProblem for none or too many, Conflict for rows that do not qualify.
 
-    The same for those that the approver, a DID, sent themselves.
-
-    What changed after somebody approved it, what its author could push themselves, what the audit asks about, what is
-    in shadow mode and what failed its tests are never approved in bulk.
+    Never approved in bulk: rows that changed after an approval, rows whose author may push, rows drawn for audit, rows
+    in shadow mode, and rows with failed tests. `approver` is a DID.
     """
     if not wanted:
         raise ActionProblem("Select at least one pull request first.")
-    if len(wanted) > AT_MOST or len({one.uri for one in wanted}) != len(wanted):
+    if len(wanted) > AT_MOST or len({request.uri for request in wanted}) != len(wanted):
         raise ActionProblem(f"At most {AT_MOST} different pull requests can be approved together.")
-    own = [one.uri for one in wanted if (row := found.get(one.uri)) and row.author.did == approver]
+    own = [request.uri for request in wanted if (row := rows_by_uri.get(request.uri)) and row.author.did == approver]
     if own:
         raise Conflict(OWN_WORK, own)
-    outside = [one.uri for one in wanted if one.uri in changed or not _is_fast(found.get(one.uri))]
+    outside = [
+        request.uri for request in wanted if request.uri in changed or not _is_fast(rows_by_uri.get(request.uri))
+    ]
     if outside:
         raise Conflict(LEFT_THE_LANE, outside)
-    failed = [one.uri for one in wanted if found[one.uri].ci == "failed"]
+    failed = [request.uri for request in wanted if rows_by_uri[request.uri].ci == "failed"]
     if failed:
         raise Conflict(CI_FAILED, failed)
 
 
 def check_typed(count: int, typed: str) -> None:
-    """ActionProblem where the number was to be typed and was not."""
+    """Raise ActionProblem where the number had to be typed and was not."""
     if count > TYPED_ABOVE and typed.strip() != str(count):
         raise ActionProblem(f"Nothing changed. Type {count} to approve {count} pull requests.")
 

@@ -1,4 +1,4 @@
-"""Answers to the audit's one question, and what is shown of a drawn pull request before and after it."""
+"""Answers to the audit's one question, and the display of a drawn pull request before and after it."""
 
 import secrets
 from collections.abc import Collection
@@ -22,9 +22,9 @@ _drawn = PerSnapshot[tuple[tuple[Subject, DueAudit], ...]](1)
 
 
 def answer(person: Person, row: QueueRow, seen: Seen, would_merge: bool, because: str, now: datetime) -> AuditAnswer:
-    """Keep the answer on what was seen; `row` is how it stands now.
+    """Store the answer about the displayed version; `row` is its present state.
 
-    Raises Conflict where it is not what was seen or was answered before, ActionProblem without a reason.
+    Raises Conflict where the version changed or somebody answered before, ActionProblem without a reason.
     """
     because = because.strip()
     if not because or len(because) > REASON_LENGTH:
@@ -35,8 +35,8 @@ def answer(person: Person, row: QueueRow, seen: Seen, would_merge: bool, because
         raise Conflict(OTHER_WAS_FIRST, [row.uri])
     try:
         with transaction.atomic():
-            made = AuditAnswer.objects.create(
-                **_named(row),
+            saved = AuditAnswer.objects.create(
+                **_version_fields(row),
                 key=secrets.token_hex(16),
                 repo_key=row.repository_key,
                 would_merge=would_merge,
@@ -44,46 +44,54 @@ def answer(person: Person, row: QueueRow, seen: Seen, would_merge: bool, because
                 person=person,
                 made_at=now,
             )
-            outbox.put(ANSWERED, made.key, _payload(made, seen), now)
-            log_change(person, ANSWERED, now, row.repository_key, row.uri, key=made.key, would_merge=would_merge)
+            outbox.put(ANSWERED, saved.key, _payload(saved, seen), now)
+            log_change(person, ANSWERED, now, row.repository_key, row.uri, key=saved.key, would_merge=would_merge)
     except IntegrityError as problem:
         raise Conflict(OTHER_WAS_FIRST, [row.uri]) from problem
-    return made
+    return saved
 
 
 def unsealed(snapshot: Snapshot, row: QueueRow) -> QueueRow:
-    """The row with all that is known, where somebody answered since this snapshot was made."""
+    """Return the row with everything known, where somebody has answered since this snapshot was made."""
     if not row.is_sealed:
         return row
-    made = AuditAnswer.objects.filter(**_named(row)).select_related("person").first()
-    if made is None:
+    given = AuditAnswer.objects.filter(**_version_fields(row)).select_related("person").first()
+    if given is None:
         return row
-    by = visible_name(str(made.person)) if made.person else ERASED
-    told = read.AuditAnswer(made.would_merge, made.because, by, made.made_at.astimezone(UTC).replace(tzinfo=None))
-    return read.unsealed(snapshot, row.uri, told) or row
+    answerer = visible_name(str(given.person)) if given.person else ERASED
+    audit_answer = read.AuditAnswer(
+        given.would_merge, given.because, answerer, given.made_at.astimezone(UTC).replace(tzinfo=None)
+    )
+    return read.unsealed(snapshot, row.uri, audit_answer) or row
 
 
 def due_audits(snapshot: Snapshot) -> list[tuple[Subject, DueAudit]]:
-    """Return what the audit drew anywhere and nobody answered, the oldest first."""
-    drawn = _drawn.get(snapshot, "", lambda: _read_drawn(snapshot))
-    given = AuditAnswer.objects.filter(pull_uri__in=[subject.uri for subject, _ in drawn]) if drawn else ()
-    answered = {(one.pull_uri, Seen(one.record_cid or None, one.round, one.patch_id or None)) for one in given}
+    """Return all unanswered audits, oldest first."""
+    drawn = _drawn.get(snapshot, "", lambda: _read_due(snapshot))
+    answers = AuditAnswer.objects.filter(pull_uri__in=[subject.uri for subject, _ in drawn]) if drawn else ()
+    answered = {
+        (
+            given_answer.pull_uri,
+            Seen(given_answer.record_cid or None, given_answer.round, given_answer.patch_id or None),
+        )
+        for given_answer in answers
+    }
     return [(subject, due) for subject, due in drawn if (subject.uri, subject.seen) not in answered]
 
 
-def _read_drawn(snapshot: Snapshot) -> tuple[tuple[Subject, DueAudit], ...]:
+def _read_due(snapshot: Snapshot) -> tuple[tuple[Subject, DueAudit], ...]:
     uris = read.audits_due(snapshot)
-    found, labels = (read.subjects(snapshot, uris), read.labels(snapshot, uris)) if uris else ({}, {})
-    return tuple((found[uri], DueAudit(uri, labels[uri])) for uri in uris if uri in found and uri in labels)
+    by_uri, labels = (read.subjects(snapshot, uris), read.labels(snapshot, uris)) if uris else ({}, {})
+    return tuple((by_uri[uri], DueAudit(uri, labels[uri])) for uri in uris if uri in by_uri and uri in labels)
 
 
 def hiding_audits(
     snapshot: Snapshot, viewer: Person | None = None, dids: Collection[str] | None = None
 ) -> dict[str, DueAudit]:
-    """Return of these people (None: of all) whose chance is hidden for now, and by which audit.
+    """Return which of these people's chances (None: everybody's) are hidden for now, each with its audit.
 
-    It is hidden from everybody, signed in or not, since whoever is to answer may read what others are told; only the
-    `viewer` is told their own.
+    They are hidden from everybody, signed in or not, because the person who is to answer may read what others are
+    shown; only the `viewer` may see their own.
     """
     own = viewer.did if viewer else ""
     due = [
@@ -94,7 +102,7 @@ def hiding_audits(
     return dict(reversed(due))
 
 
-def _named(row: QueueRow) -> dict[str, object]:
+def _version_fields(row: QueueRow) -> dict[str, object]:
     return {
         "pull_uri": row.uri,
         "record_cid": row.record_cid or "",
@@ -103,15 +111,15 @@ def _named(row: QueueRow) -> dict[str, object]:
     }
 
 
-def _payload(made: AuditAnswer, seen: Seen) -> dict[str, object]:
-    """Return what the worker is told, as `scoring.handlers.actions` reads it."""
+def _payload(given: AuditAnswer, seen: Seen) -> dict[str, object]:
+    """Return the message to the worker, as `scoring.handlers.actions` reads it."""
     return {
-        "pull_uri": made.pull_uri,
+        "pull_uri": given.pull_uri,
         "record_cid": seen.record_cid,
         "round": seen.round,
         "patch_id": seen.patch_id,
-        "would_merge": made.would_merge,
-        "because": made.because,
-        "person": made.person.did,
-        "made_at": made.made_at.isoformat(),
+        "would_merge": given.would_merge,
+        "because": given.because,
+        "person": given.person.did,
+        "made_at": given.made_at.isoformat(),
     }

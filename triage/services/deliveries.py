@@ -1,10 +1,10 @@
-"""Delivers the outbox in the worker: one line names the taker of each kind of message.
+"""Deliver the outbox in the worker; DELIVERIES names the handler of each kind of message.
 
-What people decided reaches whatever store the worker has: one made anew or put back from a backup gets all again. Each
-run of deliveries has a number. The web's database notes it before the run, the store after it, so a store that knows a
-smaller one, or another name, lacks something. Whoever takes a message takes it once for its key, so to bring all of
-them again is harmless, and needed after a kill in the middle of a run too. One that is there already costs 3 to 6 ms,
-in runs of 500 between which the other hops have their turn.
+People's decisions reach any store that the worker has: a new store, or one restored from a backup, gets all of them
+again. Each run of deliveries has a number. The web's database records it before the run, the store after it, so a store
+with a smaller number, or another name, lacks messages. Handlers ignore a key that they have already written, so a
+second delivery is harmless, and it is needed after a kill in the middle of a run. A repeated message costs 3 to 6 ms;
+runs of 500 leave time for the other hops.
 """
 
 import logging
@@ -41,35 +41,35 @@ AT_ONCE = 500  # messages of one run
 
 
 def deliver_role(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
-    """Bring the worker's copy to what stands here now: in whatever order messages come, it ends with the newest."""
+    """Update the worker's copy of a role from the present state, so that the newest state wins."""
     did, repo_key = payload["did"], payload["repo_key"]
     set_role(runtime.store, did, repo_key, is_seed(did, repo_key))
 
 
 def deliver_objection(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
-    """Bring the worker's row of an objection to what stands here now; nothing where its author was erased since."""
-    told = to_tell(payload["key"])
-    if told is not None:
-        write_objection(runtime.store, payload["key"], told)
+    """Update the worker's row of an objection from the present state; do nothing where its author was erased since."""
+    objection = to_tell(payload["key"])
+    if objection is not None:
+        write_objection(runtime.store, payload["key"], objection)
 
 
 def deliver_leaderboard_wish(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
-    """Bring the worker's copy of a wish to what stands here now."""
+    """Update the worker's copy of a wish from the present state."""
     wish = LeaderboardWish.objects.filter(did=payload["did"]).first()
     if wish is not None:
         write_wish(runtime.store, wish.did, wish.left_out, naive(wish.told_at))
 
 
 def deliver_answer(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
-    """Take an answer, and keep the odds of its draw with the message: a store made anew has not drawn it."""
+    """Deliver an answer, and store the odds of its draw with the message: a new store has not drawn it."""
     take_answer(runtime, key, payload)
     draw = draw_of(runtime.store, key)
     if draw and "draw" not in payload:
         OutboxEntry.objects.filter(key=key).update(payload={**payload, "draw": draw})
 
 
-# Each is given the worker's runtime, the entry's key and its payload; it writes in one transaction, and nothing where
-# that key was written before. What it raises of StoreProblem or ValueError is kept as the entry's problem.
+# Each handler gets the worker's runtime, the entry's key and its payload; it writes in one transaction, and nothing
+# where that key was written before. A StoreProblem or ValueError is stored as the entry's problem.
 Deliver = Callable[[Runtime, str, Mapping[str, Any]], None]
 DELIVERIES: Mapping[str, Deliver] = {
     "action": take_action,
@@ -88,9 +88,9 @@ DELIVERIES: Mapping[str, Deliver] = {
 
 
 def deliver_due(runtime: Runtime, now: datetime, takers: Mapping[str, Deliver] = DELIVERIES) -> int:
-    """Deliver what is due, in the order in which it was made; returns how many messages arrived.
+    """Deliver due messages in the order of their creation; return how many arrived.
 
-    One that fails stays with its problem and is tried again after the others; it holds none back.
+    A failed message keeps its problem and is tried again after the others; it does not block them.
     """
     due = OutboxEntry.objects.filter(delivered_at=None, due_at__lte=now)
     failed = Case(When(problem="", then=0), default=1)
@@ -99,10 +99,10 @@ def deliver_due(runtime: Runtime, now: datetime, takers: Mapping[str, Deliver] =
 
 
 def _deliver(entry: Any, runtime: Runtime, now: datetime, takers: Mapping[str, Deliver]) -> bool:
-    # The try is counted first: from then on `withdraw` is too late, and what it took back meanwhile is not delivered.
+    # Count the try first: from then on `withdraw` is too late, and a message withdrawn before is not delivered.
     if not OutboxEntry.objects.filter(pk=entry.pk, delivered_at=None).update(tries=F("tries") + 1):
         return False
-    runtime = replace(runtime, clock=_Then(naive(entry.known_from))) if entry.known_from else runtime
+    runtime = replace(runtime, clock=_FixedClock(naive(entry.known_from))) if entry.known_from else runtime
     known_from = runtime.clock.now()
     try:
         takers[entry.kind](runtime, entry.key, entry.payload)
@@ -110,14 +110,14 @@ def _deliver(entry: Any, runtime: Runtime, now: datetime, takers: Mapping[str, D
         log.error("%s %s could not be delivered and is tried again: %s", entry.kind, entry.key, problem)
         OutboxEntry.objects.filter(pk=entry.pk).update(problem=str(problem)[:500])
         return False
-    told = {"delivered_at": now, "known_from": known_from.replace(tzinfo=UTC), "problem": ""}
-    OutboxEntry.objects.filter(pk=entry.pk).update(**told)
+    result = {"delivered_at": now, "known_from": known_from.replace(tzinfo=UTC), "problem": ""}
+    OutboxEntry.objects.filter(pk=entry.pk).update(**result)
     return True
 
 
 @dataclass(frozen=True, slots=True)
-class _Then:
-    """The clock of a message that comes again: it was known since it took effect first."""
+class _FixedClock:
+    """The clock of a repeated message: it was known since it first took effect."""
 
     moment: datetime
 
@@ -127,8 +127,8 @@ class _Then:
 
 
 def deliver(runtime: Runtime, now: datetime) -> int:
-    """Deliver what is due, and first what this store lacks of all before; returns how many messages arrived."""
-    _bring_back(runtime.store)
+    """Deliver what is due, after any earlier messages that this store lacks; return how many arrived."""
+    _mark_undelivered(runtime.store)
     if not OutboxEntry.objects.filter(delivered_at=None, due_at__lte=now).exists():
         return 0
     run = DeliveryRun.objects.get()
@@ -138,16 +138,18 @@ def deliver(runtime: Runtime, now: datetime) -> int:
     return arrived
 
 
-def _bring_back(store: Store) -> None:
-    """Have everything delivered again where the store is not the one that it was delivered to, or an older copy."""
-    run, held = DeliveryRun.objects.first(), delivered_run(store)
-    if run is not None and held == (run.store, run.number):
+def _mark_undelivered(store: Store) -> None:
+    """Mark everything for a new delivery where the store is another one, or an older copy."""
+    run, delivered = DeliveryRun.objects.first(), delivered_run(store)
+    if run is not None and delivered == (run.store, run.number):
         return
     name = secrets.token_hex(8)
     with transaction.atomic():
-        again = OutboxEntry.objects.exclude(delivered_at=None).update(delivered_at=None)
+        marked = OutboxEntry.objects.exclude(delivered_at=None).update(delivered_at=None)
         DeliveryRun.objects.all().delete()
         DeliveryRun.objects.create(store=name, number=0)
     note_run(store, name, 0)
-    if again:
-        log.warning("the store is new or older than what was decided here: %d decisions are brought to it again", again)
+    if marked:
+        log.warning(
+            "the store is new or older than what was decided here: %d decisions are brought to it again", marked
+        )

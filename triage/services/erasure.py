@@ -1,4 +1,4 @@
-"""Taking a person out of the web process's own tables: account, ways in, tokens, sessions, maintainerships."""
+"""Remove a person from the web process's own tables: account, sign-in methods, tokens, sessions, maintainerships."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -36,103 +36,110 @@ LANE = ("repo_key", "author", "voucher", "because", "closed_at", "opened_at")
 
 
 def forget_account(did: str, handle: str | None) -> int:
-    """Delete whatever is kept under a DID or a verified handle; returns how many rows. `clear_traces` comes after."""
+    """Delete everything stored under a DID or a verified handle; return the number of rows.
+
+    Call `clear_traces` afterwards.
+    """
     owned = Q(repo_key=did) | Q(repo_key__startswith=f"at://{did}/")
     with transaction.atomic():
         person = Person.objects.filter(did=did).first()
-        gone = _end_choices(did) + (_end_sessions(person) if person else 0)
-        gone += Maintainer.objects.filter(owned).delete()[0]
-        gone += RepositoryChoice.objects.filter(owned).delete()[0]
-        gone += _forget_settings(did)
-        gone += _forget_decisions(did)
-        gone += _forget_actions(did)
-        gone += _forget_told(did)
-        gone += _strike_changes(did, person)
-        gone += sum(kind.objects.filter(did=did).delete()[0] for kind in (ContributorLink, Objection, LeaderboardWish))
-        gone += ContributorLink.objects.filter(owned).update(repo_key="")
-        gone += LaneClosure.objects.filter(Q(author=did) | Q(voucher=did) | owned).delete()[0]
-        gone += EstimatedLane.objects.filter(owned).delete()[0]
-        gone += Snooze.objects.filter(owned).delete()[0]
-        gone += AuditAnswer.objects.filter(Q(pull_uri__startswith=f"at://{did}/") | owned).delete()[0]
-        gone += person.delete()[0] if person else 0
-        if handle:  # somebody else's account that carried the same handle before keeps its DID
-            gone += Person.objects.filter(handle__iexact=handle).update(handle="")
-        gone += _forget_filters(did, handle)
-    return gone
+        deleted = _end_choices(did) + (_end_sessions(person) if person else 0)
+        deleted += Maintainer.objects.filter(owned).delete()[0]
+        deleted += RepositoryChoice.objects.filter(owned).delete()[0]
+        deleted += _forget_settings(did)
+        deleted += _forget_decisions(did)
+        deleted += _forget_actions(did)
+        deleted += _forget_told(did)
+        deleted += _strike_changes(did, person)
+        deleted += sum(
+            model.objects.filter(did=did).delete()[0] for model in (ContributorLink, Objection, LeaderboardWish)
+        )
+        deleted += ContributorLink.objects.filter(owned).update(repo_key="")
+        deleted += LaneClosure.objects.filter(Q(author=did) | Q(voucher=did) | owned).delete()[0]
+        deleted += EstimatedLane.objects.filter(owned).delete()[0]
+        deleted += Snooze.objects.filter(owned).delete()[0]
+        deleted += AuditAnswer.objects.filter(Q(pull_uri__startswith=f"at://{did}/") | owned).delete()[0]
+        deleted += person.delete()[0] if person else 0
+        if handle:  # another account that had this handle before keeps its DID
+            deleted += Person.objects.filter(handle__iexact=handle).update(handle="")
+        deleted += _forget_filters(did, handle)
+    return deleted
 
 
 def _forget_filters(did: str, handle: str | None) -> int:
-    """Take saved filters that name a person, or a repository of theirs, from everybody who keeps one."""
-    gone, named = 0, [one.lower() for one in (did, handle) if one]
+    """Delete everybody's saved filters that name this person or a repository of theirs."""
+    deleted, names = 0, [value.lower() for value in (did, handle) if value]
     for person in Person.objects.exclude(saved_filters=[]):
-        kept = [one for one in person.saved_filters if not any(name in str(one).lower() for name in named)]
-        gone += len(person.saved_filters) - len(kept)
-        Person.objects.filter(pk=person.pk).update(saved_filters=kept)
-    return gone
+        others = [value for value in person.saved_filters if not any(name in str(value).lower() for name in names)]
+        deleted += len(person.saved_filters) - len(others)
+        Person.objects.filter(pk=person.pk).update(saved_filters=others)
+    return deleted
 
 
 def _forget_decisions(did: str) -> int:
-    """Remove a person from waiting messages on lanes and audit answers: what they decided stays.
+    """Remove a person from waiting messages on lanes and audit answers; their decisions stay.
 
-    What they closed stays closed and what they answered is still the unbiased outcome, also where it waits.
+    A lane that they closed stays closed, and an answer remains an unbiased outcome, even in a waiting message.
     """
-    told = OutboxEntry.objects.filter(Q(kind__startswith="lane.") | Q(kind="audit.answered"))
-    gone = told.filter(Q(payload__author=did) | Q(payload__voucher=did)).delete()[0]
-    for entry in told.filter(payload__person=did):
+    messages = OutboxEntry.objects.filter(Q(kind__startswith="lane.") | Q(kind="audit.answered"))
+    deleted = messages.filter(Q(payload__author=did) | Q(payload__voucher=did)).delete()[0]
+    for entry in messages.filter(payload__person=did):
         OutboxEntry.objects.filter(pk=entry.pk).update(payload={**entry.payload, "person": ""})
-        gone += 1
-    return gone
+        deleted += 1
+    return deleted
 
 
 def _forget_settings(did: str) -> int:
-    """Take a person out of the lists that maintainers set for their repositories, and out of what tells of them."""
+    """Remove a person from the lists in repositories' settings, and from messages about them."""
     choices = RepositoryChoice.objects.annotate(told=Cast("settings", TextField())).filter(told__contains=did)
     for choice in choices:
         RepositoryChoice.objects.filter(pk=choice.pk).update(settings=_without(choice.settings, did))
-    sent = OutboxEntry.objects.filter(kind="settings.changed").annotate(told=Cast("payload", TextField()))
-    for entry in sent.filter(told__contains=did):
+    messages = OutboxEntry.objects.filter(kind="settings.changed").annotate(told=Cast("payload", TextField()))
+    for entry in messages.filter(told__contains=did):
         payload = {**entry.payload, "settings": _without(entry.payload["settings"], did)}
         OutboxEntry.objects.filter(pk=entry.pk).update(payload=payload)
     return len(choices)
 
 
 def _without(settings: Mapping[str, Any], did: str) -> dict[str, Any]:
-    kept = {name: [one for one in settings.get(name, ()) if one != did] for name in DIDS if name in settings}
-    return {**settings, **kept}
+    lists = {name: [listed for listed in settings.get(name, ()) if listed != did] for name in DIDS if name in settings}
+    return {**settings, **lists}
 
 
 def _forget_told(did: str) -> int:
-    """Take a person out of what the webhook's receiver was told and of what is on its way: at-uris hold DIDs."""
-    theirs = Q(key=did) | Q(key__startswith=f"at://{did}/")
-    gone = ToldState.objects.filter(theirs).delete()[0]
-    return gone + WebhookDelivery.objects.filter(body__contains=did).delete()[0]
+    """Remove a person from what the webhook's receiver was told and from waiting deliveries: at-uris contain DIDs."""
+    about_person = Q(key=did) | Q(key__startswith=f"at://{did}/")
+    deleted = ToldState.objects.filter(about_person).delete()[0]
+    return deleted + WebhookDelivery.objects.filter(body__contains=did).delete()[0]
 
 
 def _forget_actions(did: str) -> int:
-    """Take a person out of what was done here: their own actions, those on their pull requests, their name in the log.
+    """Remove a person's own actions, actions on their pull requests, and their name in the log.
 
-    The log keeps that something was changed and when.
+    The log keeps that something was changed, and when.
     """
-    theirs = Q(pull_uri__startswith=f"at://{did}/") | Q(person__did=did)
-    gone = sum(model.objects.filter(theirs).delete()[0] for model in (Action, Lease, ReadingTime, Snooze))
-    told = Q(payload__person=did) | Q(payload__pull_uri__startswith=f"at://{did}/")
-    gone += OutboxEntry.objects.filter(told).delete()[0]
-    about = Q(subject=did) | Q(subject__startswith=f"at://{did}/")
-    gone += Change.objects.filter(about).update(subject="", details={})
-    done = Change.objects.filter(person__did=did)
-    done.filter(what__startswith="token.").update(subject="")  # what they called a token are their own words
-    return gone + done.update(person=None)
+    about_pulls_or_person = Q(pull_uri__startswith=f"at://{did}/") | Q(person__did=did)
+    deleted = sum(
+        model.objects.filter(about_pulls_or_person).delete()[0] for model in (Action, Lease, ReadingTime, Snooze)
+    )
+    messages = Q(payload__person=did) | Q(payload__pull_uri__startswith=f"at://{did}/")
+    deleted += OutboxEntry.objects.filter(messages).delete()[0]
+    subjects = Q(subject=did) | Q(subject__startswith=f"at://{did}/")
+    deleted += Change.objects.filter(subjects).update(subject="", details={})
+    own_changes = Change.objects.filter(person__did=did)
+    own_changes.filter(what__startswith="token.").update(subject="")  # a token's name is the person's own text
+    return deleted + own_changes.update(person=None)
 
 
 def clear_traces() -> None:
-    """Write the file anew and empty its WAL, so that no byte of a deleted row is left."""
+    """Rewrite the file and empty its WAL, so that no byte of a deleted row remains."""
     with connection.cursor() as cursor:
         cursor.execute("vacuum")
         cursor.execute("pragma wal_checkpoint(truncate)").fetchall()
 
 
 def account_of(did: str) -> dict[str, Any] | None:
-    """Return what is kept under a DID, without secrets and their hashes; None where there is no account."""
+    """Return what is stored under a DID, without secrets and their hashes; None where there is no account."""
     person = Person.objects.filter(did=did).first()
     if person is None:
         return None
@@ -188,22 +195,22 @@ def said_by(did: str) -> dict[str, Any]:
 
 
 def _strike_changes(did: str, person: Person | None) -> int:
-    """The log keeps what was changed and when: not by this person, and not what names them; messages go."""
+    """Remove a person from the log, which keeps what was changed and when, and delete messages that name them."""
     changed = Change.objects.filter(person=person).update(person=None) if person else 0
-    told = Change.objects.annotate(told=Cast("details", TextField()))
-    named = told.filter(Q(subject__contains=did) | Q(repo_key__contains=did) | Q(told__contains=did))
-    changed += named.update(subject="", repo_key="", details={})
-    sent = OutboxEntry.objects.annotate(told=Cast("payload", TextField())).filter(told__contains=did)
-    return changed + sent.delete()[0]
+    with_details = Change.objects.annotate(told=Cast("details", TextField()))
+    naming = with_details.filter(Q(subject__contains=did) | Q(repo_key__contains=did) | Q(told__contains=did))
+    changed += naming.update(subject="", repo_key="", details={})
+    messages = OutboxEntry.objects.annotate(told=Cast("payload", TextField())).filter(told__contains=did)
+    return changed + messages.delete()[0]
 
 
 def _end_sessions(person: Person) -> int:
-    """Sessions name their person inside signed data, so each is read."""
-    own = [row.pk for row in Session.objects.all() if row.get_decoded().get("_auth_user_id") == str(person.pk)]
-    return Session.objects.filter(pk__in=own).delete()[0]
+    """Delete a person's sessions; they name the person inside signed data, so each is read."""
+    own_sessions = [row.pk for row in Session.objects.all() if row.get_decoded().get("_auth_user_id") == str(person.pk)]
+    return Session.objects.filter(pk__in=own_sessions).delete()[0]
 
 
 def _end_choices(did: str) -> int:
-    """Sessions of others in which somebody is about to choose from this person's repositories."""
-    named = [row.pk for row in Session.objects.all() if did in str(row.get_decoded().get("setup", ""))]
-    return Session.objects.filter(pk__in=named).delete()[0]
+    """Delete other people's sessions in which somebody is choosing from this person's repositories."""
+    sessions = [row.pk for row in Session.objects.all() if did in str(row.get_decoded().get("setup", ""))]
+    return Session.objects.filter(pk__in=sessions).delete()[0]

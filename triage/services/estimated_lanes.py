@@ -1,8 +1,8 @@
-"""Opens the fast lane of one repository on an estimate: a maintainer's decision, with a name and an undo.
+"""Open the fast lane of one repository on an estimate: a maintainer's decision, with a name and an undo.
 
-The repository then leaves shadow mode, since a lane that is only shown lets nothing through, and returns to it when the
-lane ends. The web heeds the end from the moment in which the button is pressed. The worker judges by both from its next
-pass on; nothing goes through a new lane before, since the worker draws the audit.
+The repository leaves shadow mode, in which a lane lets nothing through, and returns to it when the lane ends. The web
+applies the end as soon as the button is pressed. The worker applies both from its next pass on; a new lane lets nothing
+through before that, since the worker draws the audit.
 """
 
 import json
@@ -26,11 +26,11 @@ from triage.services.lane_closures import read_reason
 from triage.services.repository_settings import newest, save
 
 OPENED, ENDED = "lane.estimated", "lane.estimate_ended"
-MAY_OPEN = Role.MAINTAINER  # of that repository
-UNDO = timedelta(minutes=10)  # in which whoever opened a lane takes it back without a reason
+MAY_OPEN = Role.MAINTAINER  # in that repository
+UNDO = timedelta(minutes=10)  # time in which the opener may undo it without a reason
 UNDONE = "opened by mistake: taken back at once"
 WATCHED = "a maintainer shut the lane"
-# In words of its own: every page asks, and the ORM takes 1 ms to word what SQLite answers in .02 ms.
+# Raw SQL: every page asks, and the ORM takes 1 ms to build what SQLite answers in .02 ms.
 SINCE = """
 select repo_key, false as is_open from triage_estimatedlane
 where ended_at is not null and key in (select value from json_each(%(openings)s))
@@ -44,21 +44,21 @@ CERTIFIED_ONLY = "The operator asks for a certificate (LANE_CONDITIONS), so no l
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """The repositories whose lane a person shut, and those whose lane one opened, after a snapshot was made."""
+    """The repositories whose lane a person shut, and those whose lane a person opened, after a snapshot was made."""
 
     shut: frozenset[str]
     opened: frozenset[str]
 
 
-_snapshots = PerSnapshot[dict[str, str]](1)
+_state_cache = PerSnapshot[dict[str, str]](1)
 
 
 def open_estimated_lane(person: Person, repository: WatchedRepository, offer: Offer, now: datetime) -> EstimatedLane:
-    """Open the repository's fast lane on this offer, which is kept as it was shown, and end its shadow mode.
+    """Open the repository's fast lane on this offer, which is stored as displayed, and end its shadow mode.
 
-    An opening that stood there before ends: the bet against the new one begins now. The caller checks that the offer is
-    the present one. Raises PermissionDenied for a person who does not maintain the repository, and ActionProblem for an
-    offer that no lane can be opened on.
+    An earlier opening ends: the test of the new one begins now. The caller checks that the offer is the present one.
+    Raises PermissionDenied for a person who does not maintain the repository, and ActionProblem for an offer on which
+    no lane can be opened.
     """
     _require(person, repository.key)
     _check(offer)
@@ -67,7 +67,7 @@ def open_estimated_lane(person: Person, repository: WatchedRepository, offer: Of
             ended_at=now, ended_by=person, ended_because=""
         )
         was_shadow = newest(repository).shadow
-        made = EstimatedLane.objects.create(
+        created = EstimatedLane.objects.create(
             key=secrets.token_hex(16),
             repo_key=repository.key,
             **asdict(offer),
@@ -75,26 +75,26 @@ def open_estimated_lane(person: Person, repository: WatchedRepository, offer: Of
             opened_at=now,
             was_shadow=was_shadow,
         )
-        told = {"repo_key": repository.key, **asdict(offer), "person": person.did, "made_at": now.isoformat()}
-        outbox.put(OPENED, made.key, told, now)
-        log_change(person, OPENED, now, repository.key, key=made.key, **asdict(offer))
+        message = {"repo_key": repository.key, **asdict(offer), "person": person.did, "made_at": now.isoformat()}
+        outbox.put(OPENED, created.key, message, now)
+        log_change(person, OPENED, now, repository.key, key=created.key, **asdict(offer))
         _switch_shadow(person, repository, False, now)
-    return made
+    return created
 
 
 def end_estimated_lane(
     person: Person, opening: EstimatedLane, repository: WatchedRepository, because: str, now: datetime
 ) -> bool:
-    """End an estimated lane and return its repository to shadow mode; False where it had ended before.
+    """End an estimated lane and return its repository to shadow mode; False where it had already ended.
 
     Raises PermissionDenied for a person who does not maintain the repository, and ActionProblem without a reason.
     """
     _require(person, opening.repo_key)
-    return _end(person, opening, repository, read_reason(because), True, now)
+    return _end_lane(person, opening, repository, read_reason(because), True, now)
 
 
 def undo_estimated_lane(person: Person, opening: EstimatedLane, repository: WatchedRepository, now: datetime) -> bool:
-    """Undo one's own opening, with shadow mode as it was before; False where it had ended before.
+    """Undo one's own opening and restore the earlier shadow mode; False where it had already ended.
 
     Raises ActionProblem for somebody else's opening, and after `UNDO`.
     """
@@ -104,54 +104,58 @@ def undo_estimated_lane(person: Person, opening: EstimatedLane, repository: Watc
         minutes = int(UNDO.total_seconds() // 60)
         raise ActionProblem(f"It was opened more than {minutes} minutes ago: end it with a reason.")
     _require(person, opening.repo_key)
-    return _end(person, opening, repository, UNDONE, opening.was_shadow, now)
+    return _end_lane(person, opening, repository, UNDONE, opening.was_shadow, now)
 
 
 def end_by_watching(person: Person, repository: WatchedRepository, now: datetime) -> None:
-    """End the estimated lane of a repository that a person put back into shadow mode, if one stands there."""
+    """End the estimated lane, if any, of a repository that a person put back into shadow mode."""
     for opening in standing_openings():
         if opening.repo_key == repository.key:
-            _end(person, opening, repository, WATCHED, True, now)
+            _end_lane(person, opening, repository, WATCHED, True, now)
 
 
 def decided_since(snapshot: Snapshot) -> Since:
-    """Return where people shut or opened a lane that this snapshot shows as it was before."""
-    known = _snapshots.get(snapshot, "", lambda: _known_by(snapshot))
+    """Return the lanes that people shut or opened since this snapshot."""
+    snapshot_state = _state_cache.get(snapshot, "", lambda: _snapshot_state(snapshot))
     with connection.cursor() as cursor:
-        found = cursor.execute(SINCE, known).fetchall()
-    shut, opened = (frozenset(key for key, is_open in found if bool(is_open) == which) for which in (False, True))
+        rows = cursor.execute(SINCE, snapshot_state).fetchall()
+    shut, opened = (frozenset(key for key, is_open in rows if bool(is_open) == wanted) for wanted in (False, True))
     return Since(shut, opened)
 
 
-def _known_by(snapshot: Snapshot) -> dict[str, str]:
-    """Return the standing openings of a snapshot, and the versions of the settings where it has no shadow mode."""
-    versions = {one.key: one.settings.version for one in read.watched_repositories(snapshot) if not one.settings.shadow}
+def _snapshot_state(snapshot: Snapshot) -> dict[str, str]:
+    """Return the openings in force in a snapshot, and the settings' versions of repositories outside shadow mode."""
+    versions = {
+        repository.key: repository.settings.version
+        for repository in read.watched_repositories(snapshot)
+        if not repository.settings.shadow
+    }
     openings = list(read.opening_keys(snapshot, datetime.max).values())
     return {"openings": json.dumps(openings), "versions": json.dumps(versions)}
 
 
 def standing_openings() -> tuple[EstimatedLane, ...]:
-    """Return the openings that nobody ended, the oldest first, even where the bet shut the lane."""
+    """Return the openings that nobody has ended, oldest first, even where a lane shut itself."""
     return tuple(EstimatedLane.objects.filter(ended_at=None).select_related("person").order_by("pk"))
 
 
-def _end(
+def _end_lane(
     person: Person, opening: EstimatedLane, repository: WatchedRepository, because: str, shadow: bool, now: datetime
 ) -> bool:
     with transaction.atomic():
-        ended = {"ended_at": now, "ended_by": person, "ended_because": because}
-        if not EstimatedLane.objects.filter(pk=opening.pk, ended_at=None).update(**ended):
+        fields = {"ended_at": now, "ended_by": person, "ended_because": because}
+        if not EstimatedLane.objects.filter(pk=opening.pk, ended_at=None).update(**fields):
             return False
-        told = {"opening": opening.key, "because": because, "person": person.did, "made_at": now.isoformat()}
-        outbox.put(ENDED, f"{opening.key}:ended", told, now)
+        message = {"opening": opening.key, "because": because, "person": person.did, "made_at": now.isoformat()}
+        outbox.put(ENDED, f"{opening.key}:ended", message, now)
         log_change(person, ENDED, now, opening.repo_key, key=opening.key, because=because)
         _switch_shadow(person, repository, shadow, now)
     return True
 
 
 def _switch_shadow(person: Person, repository: WatchedRepository, shadow: bool, now: datetime) -> None:
-    held = newest(repository)
-    save(person, repository, replace(held, shadow=shadow), held.version, now)
+    current = newest(repository)
+    save(person, repository, replace(current, shadow=shadow), current.version, now)
 
 
 def _require(person: Person, repo_key: str) -> None:

@@ -1,6 +1,6 @@
-"""Names of people on pages: the handle that the network confirms, else that of their account, else the DID.
+"""Names of people on pages: the handle confirmed by the network, else that of their account, else the DID.
 
-Whoever acts here need not have written a record, so the network may know nothing of the handle they were added under.
+Somebody who acts here may have no record on the network, so the network may not confirm the handle of their account.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,23 +14,25 @@ from triage.models import Person
 Shown = TypeVar("Shown", bound=Any)  # a dataclass of `scoring.queries.read` that names a person
 
 
-def named(found: Sequence[Shown], field: str) -> tuple[Shown, ...]:
-    """These with the person in that field, where there is one, under the name that they have on pages."""
-    people = [person for one in found if (person := getattr(one, field)) is not None]
+def named(items: Sequence[Shown], field: str) -> tuple[Shown, ...]:
+    """Return these objects with the displayed name of the person in that field."""
+    people = [person for item in items if (person := getattr(item, field)) is not None]
     handles = _handles(person.did for person in people if _is_unknown(person))
-    known = {did: read.Person(did, handle) for did, handle in handles.items()}
+    people_by_did = {did: read.Person(did, handle) for did, handle in handles.items()}
     return tuple(
-        replace(one, **{field: known.get(person.did, person)}) if (person := getattr(one, field)) is not None else one
-        for one in found
+        replace(item, **{field: people_by_did.get(person.did, person)})
+        if (person := getattr(item, field)) is not None
+        else item
+        for item in items
     )
 
 
 def names(snapshot: Snapshot | None, dids: Iterable[str]) -> dict[str, str]:
-    """The names of these DIDs; one of whom nothing is known is not in the map."""
-    wanted = {did for did in dids if did}
-    people = read.persons(snapshot, wanted) if snapshot and wanted else {}
-    told = {did: person.name for did, person in people.items() if not _is_unknown(person)}
-    return told | _handles(wanted - told.keys())
+    """Return the names of these DIDs; omit DIDs without a known name."""
+    dids_without_blanks = {did for did in dids if did}
+    people = read.persons(snapshot, dids_without_blanks) if snapshot and dids_without_blanks else {}
+    confirmed = {did: person.name for did, person in people.items() if not _is_unknown(person)}
+    return confirmed | _handles(dids_without_blanks - confirmed.keys())
 
 
 def _is_unknown(person: read.Person) -> bool:
@@ -39,7 +41,7 @@ def _is_unknown(person: read.Person) -> bool:
 
 
 def _handles(dids: Iterable[str]) -> dict[str, str]:
-    wanted = set(dids)
-    if not wanted:
+    did_set = set(dids)
+    if not did_set:
         return {}
-    return dict(Person.objects.filter(did__in=wanted).exclude(handle="").values_list("did", "handle"))
+    return dict(Person.objects.filter(did__in=did_set).exclude(handle="").values_list("did", "handle"))

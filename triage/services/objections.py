@@ -1,4 +1,4 @@
-"""Objections and the wish to be left out: written, answered, logged and told to the worker, all or none."""
+"""Objections and the wish to be left out: each is saved, answered, logged and sent to the worker in one transaction."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -24,7 +24,7 @@ SPEAKERS = {
     Objection.Source.MAINTAINER: "A maintainer of {repository}, in the contributor's name,",
 }
 OBJECTED = "select 1 from triage_objection where did = %s and pull_uri in (%s, '') limit 1"
-AT_ONCE = 20  # open ones of one contributor
+AT_ONCE = 20  # open objections of one contributor
 
 
 class ObjectionProblem(Exception):
@@ -38,14 +38,14 @@ class ObjectionProblem(Exception):
 def object_to(
     did: str, pull_uri: str, repo_key: str, text: str, source: str, by: Person | None, now: datetime
 ) -> Objection:
-    """Keep an objection to a decision, or with `pull_uri` "" to being scored at all; a person answers by `due_at`.
+    """Save an objection to a decision, or with `pull_uri` "" to being scored at all; a person answers by `due_at`.
 
     `repo_key` is that of the pull request. A maintainer (`source`) speaks about their own repository, so without a pull
-    request `repo_key` is needed and it is about all that was offered there. What maintainers say takes nothing of what
-    a contributor may say. Raises ObjectionProblem for an empty or too long text, a second open one to the same, too
-    many at once, or a maintainer without a repository.
+    request `repo_key` is needed, and the objection covers everything sent there. Maintainers' objections never limit
+    the contributor's own. Raises ObjectionProblem for an empty or too long text, a second open one about the same
+    subject, too many at once, or a maintainer without a repository.
     """
-    said = _checked(text, "An objection")
+    checked_text = _check_text(text, "An objection")
     if source == Objection.Source.MAINTAINER and not repo_key:
         raise ObjectionProblem(422, ONLY_THE_CONTRIBUTOR)
     with transaction.atomic():
@@ -54,111 +54,119 @@ def object_to(
             raise ObjectionProblem(409, "An objection to this is already open. A person answers it.")
         if still_open.count() >= AT_ONCE:
             raise ObjectionProblem(409, f"{AT_ONCE} objections are already open. Wait for the answers first.")
-        found = Objection.objects.create(
+        saved = Objection.objects.create(
             key=f"page:{new_secret()}",
             did=did,
             pull_uri=pull_uri,
             repo_key=repo_key,
-            text=said,
+            text=checked_text,
             source=source,
             made_at=now,
             due_at=now + timedelta(days=DAYS),
         )
         log_change(by, "objection.made", now, repo_key, pull_uri or did, source=source)
-        _tell(found, now)
-    return found
+        _notify_worker(saved, now)
+    return saved
 
 
 def _of_speaker(did: str, source: str, repo_key: str) -> QuerySet:
-    """Objections of one contributor by whoever speaks: themselves, or the maintainers of one repository."""
-    found = Objection.objects.filter(did=did)
+    """Return the objections about a contributor by one speaker: themselves, or one repository's maintainers."""
+    objections = Objection.objects.filter(did=did)
     if source == Objection.Source.MAINTAINER:
-        return found.filter(source=source, repo_key=repo_key)
-    return found.exclude(source=Objection.Source.MAINTAINER)
+        return objections.filter(source=source, repo_key=repo_key)
+    return objections.exclude(source=Objection.Source.MAINTAINER)
 
 
 def answer(key: str, record: RecordObjection | None, by: Person, state: str, text: str, now: datetime) -> Objection:
-    """Accept or reject an open objection with an answer, once; a record's is kept here from now on.
+    """Accept or reject an open objection with an answer, once.
+
+    An objection made by a record is stored here from now on.
 
     Raises ObjectionProblem where it is answered already, or the answer is empty or too long.
     """
     if state not in (Objection.State.ACCEPTED, Objection.State.REJECTED):
         raise ObjectionProblem(422, "Choose accept or reject.")
-    said = _checked(text, "An answer")
+    checked_text = _check_text(text, "An answer")
     with transaction.atomic():
-        found = _kept(record) if record else Objection.objects.get(key=key)
-        answered = {"state": state, "answer": said, "answered_by": by, "answered_at": now}
-        if not Objection.objects.filter(pk=found.pk, state=Objection.State.OPEN).update(**answered):
+        objection = _store_record(record) if record else Objection.objects.get(key=key)
+        fields = {"state": state, "answer": checked_text, "answered_by": by, "answered_at": now}
+        if not Objection.objects.filter(pk=objection.pk, state=Objection.State.OPEN).update(**fields):
             raise ObjectionProblem(409, "Somebody has already answered this.")
-        found.refresh_from_db()
+        objection.refresh_from_db()
         log_change(
-            by, f"objection.{state}", now, str(found.repo_key), str(found.pull_uri or found.did), answer=said[:200]
+            by,
+            f"objection.{state}",
+            now,
+            str(objection.repo_key),
+            str(objection.pull_uri or objection.did),
+            answer=checked_text[:200],
         )
-        _tell(found, now)
-    return found
+        _notify_worker(objection, now)
+    return objection
 
 
 def wish(did: str, left_out: bool, source: str, by: Person | None, now: datetime) -> None:
-    """Keep whether a contributor wishes to be left out of the leaderboard."""
+    """Save whether a contributor wishes to be left out of the leaderboard."""
     with transaction.atomic():
-        told = {"left_out": left_out, "source": source, "told_at": now}
-        LeaderboardWish.objects.update_or_create(did=did, defaults=told)
+        fields = {"left_out": left_out, "source": source, "told_at": now}
+        LeaderboardWish.objects.update_or_create(did=did, defaults=fields)
         what = "leaderboard.left_out" if left_out else "leaderboard.listed"
         change = log_change(by, what, now, "", did, source=source)
         put("leaderboard_wish", f"leaderboard_wish:{change.pk}", {"did": did}, now)
 
 
 def sentences(did: str, pull_uri: str, repo_key: str, repository: str) -> tuple[str, ...]:
-    """Say who objected to a decision, or to all of its author's here or everywhere, and where each objection stands.
+    """Say who objected to a decision or to its author's scores, and the state of each objection.
 
     The newest five, without their text. `repository` is the name of the one with `repo_key`.
     """
     if not is_any(OBJECTED, did, pull_uri):
         return ()
-    about = Q(pull_uri=pull_uri) | Q(pull_uri="", repo_key__in=(repo_key, ""))
-    found = Objection.objects.filter(about, did=did).order_by("-made_at")[:5]
-    return tuple(_sentence(one, repository) for one in found)
+    subject = Q(pull_uri=pull_uri) | Q(pull_uri="", repo_key__in=(repo_key, ""))
+    objections = Objection.objects.filter(subject, did=did).order_by("-made_at")[:5]
+    return tuple(_sentence(objection, repository) for objection in objections)
 
 
 def speaker_words(source: str, repository: str) -> str:
-    """Say who speaks in an objection, as the beginning of a sentence."""
+    """Name the speaker of an objection, as the beginning of a sentence."""
     return SPEAKERS[Objection.Source(source)].format(repository=visible(repository) or "the site")
 
 
-def _sentence(one: Any, repository: str) -> str:
-    since = f"{speaker_words(one.source, repository if one.repo_key else '')} objected on {one.made_at:%d %b %Y}"
-    if one.state == Objection.State.OPEN:
-        return f"{since}: a person answers by {one.due_at:%d %b %Y}."
-    return f"{since}: {one.state} on {one.answered_at:%d %b %Y}."
+def _sentence(objection: Any, repository: str) -> str:
+    speaker = speaker_words(objection.source, repository if objection.repo_key else "")
+    since = f"{speaker} objected on {objection.made_at:%d %b %Y}"
+    if objection.state == Objection.State.OPEN:
+        return f"{since}: a person answers by {objection.due_at:%d %b %Y}."
+    return f"{since}: {objection.state} on {objection.answered_at:%d %b %Y}."
 
 
 def to_tell(key: str) -> dict[str, Any] | None:
-    """The objection as `scoring.pipeline.interventions.write_objection` takes it; None: it is gone."""
-    found = Objection.objects.filter(key=key).first()
-    if found is None:
+    """Return the objection as `scoring.pipeline.interventions.write_objection` takes it; None where it is gone."""
+    objection = Objection.objects.filter(key=key).first()
+    if objection is None:
         return None
     return {
-        "did": found.did,
-        "pull_uri": found.pull_uri or None,
-        "repo_key": (found.repo_key or None) if found.source == Objection.Source.MAINTAINER else None,
-        "by_maintainer": found.source == Objection.Source.MAINTAINER,
-        "record_cid": found.record_cid or None,
-        "state": found.state,
-        "made_at": naive(found.made_at),
-        "due_at": naive(found.due_at),
-        "answered_at": naive(found.answered_at) if found.answered_at else None,
+        "did": objection.did,
+        "pull_uri": objection.pull_uri or None,
+        "repo_key": (objection.repo_key or None) if objection.source == Objection.Source.MAINTAINER else None,
+        "by_maintainer": objection.source == Objection.Source.MAINTAINER,
+        "record_cid": objection.record_cid or None,
+        "state": objection.state,
+        "made_at": naive(objection.made_at),
+        "due_at": naive(objection.due_at),
+        "answered_at": naive(objection.answered_at) if objection.answered_at else None,
     }
 
 
 def naive(moment: datetime) -> datetime:
-    """A time of ours as the store keeps it: UTC without saying so."""
+    """Convert an aware time to the store's naive UTC."""
     return moment.astimezone(UTC).replace(tzinfo=None)
 
 
-def _kept(record: RecordObjection) -> Objection:
-    """The row of a record's objection, made at its first answer; an edited record is open anew."""
+def _store_record(record: RecordObjection) -> Objection:
+    """Return the stored row of a record's objection, created at its first answer; an edited record is open again."""
     since = record.seen_at.replace(tzinfo=UTC)
-    told = {
+    fields = {
         "did": record.did,
         "pull_uri": record.pull_uri or "",
         "repo_key": record.repo_key,
@@ -168,22 +176,22 @@ def _kept(record: RecordObjection) -> Objection:
         "made_at": since,
         "due_at": since + timedelta(days=DAYS),
     }
-    found, _ = Objection.objects.get_or_create(key=record.uri, defaults=told)
-    if found.record_cid != told["record_cid"]:
-        fresh = {"state": Objection.State.OPEN, "answer": "", "answered_by": None, "answered_at": None}
-        found, _ = Objection.objects.update_or_create(key=record.uri, defaults=told | fresh)
-    return found
+    objection, _ = Objection.objects.get_or_create(key=record.uri, defaults=fields)
+    if objection.record_cid != fields["record_cid"]:
+        reopened = {"state": Objection.State.OPEN, "answer": "", "answered_by": None, "answered_at": None}
+        objection, _ = Objection.objects.update_or_create(key=record.uri, defaults=fields | reopened)
+    return objection
 
 
-def _tell(found: Objection, now: datetime) -> None:
-    name = f"objection:{found.pk}:{found.state}:{now.timestamp():.6f}"
-    put("objection", name, {"key": found.key}, now)
+def _notify_worker(objection: Objection, now: datetime) -> None:
+    name = f"objection:{objection.pk}:{objection.state}:{now.timestamp():.6f}"
+    put("objection", name, {"key": objection.key}, now)
 
 
-def _checked(text: str, what: str) -> str:
-    said = text.replace("\r\n", "\n").replace("\x00", "").strip()
-    if not said:
+def _check_text(text: str, what: str) -> str:
+    trimmed = text.replace("\r\n", "\n").replace("\x00", "").strip()
+    if not trimmed:
         raise ObjectionProblem(422, f"{what} needs a text.")
-    if len(said) > LONGEST:
-        raise ObjectionProblem(422, f"{what} may have {LONGEST:,} characters at most; this one has {len(said):,}.")
-    return said
+    if len(trimmed) > LONGEST:
+        raise ObjectionProblem(422, f"{what} may have {LONGEST:,} characters at most; this one has {len(trimmed):,}.")
+    return trimmed

@@ -1,6 +1,6 @@
-"""Tells the worker that somebody looks at a person, so that it asks for what they declare elsewhere.
+"""Tell the worker that somebody views a person, so that it reads what they declare elsewhere.
 
-Never a page's business to wait for: a thread of its own puts it on the queue, and whatever is too much is left out.
+No page waits for this: a separate thread puts it on the queue, and surplus requests are dropped.
 """
 
 import logging
@@ -18,10 +18,10 @@ from ingest.worker.runtime import huey
 
 log = logging.getLogger(__name__)
 
-EVERY_SECONDS = 3_600.0  # of one person; the worker itself asks once in seven days
+EVERY_SECONDS = 3_600.0  # for one person; the worker itself asks once in seven days
 REMEMBERED = 10_000  # people
 IN_LINE = 100
-ON_THE_QUEUE = 1_000  # where no worker runs nobody takes anything off it
+ON_THE_QUEUE = 1_000  # without a worker nothing is taken off the queue
 
 
 def _tell_worker(did: str) -> None:
@@ -30,7 +30,7 @@ def _tell_worker(did: str) -> None:
 
 
 class Looks:
-    """Tells each DID at most once an hour, from a thread that begins with the first. Safe to share between threads."""
+    """Reports each DID at most once an hour, from a thread that starts with the first one. Thread-safe."""
 
     def __init__(
         self, tell: Callable[[str], object] = _tell_worker, clock: Callable[[], float] = time.monotonic
@@ -42,22 +42,25 @@ class Looks:
         self._thread: threading.Thread | None = None
 
     def note(self, did: str) -> None:
-        """Somebody looks at this person. Returns at once and raises nothing; a recorded stream asks nobody anything."""
+        """Note that somebody views this person.
+
+        Return at once and raise nothing; a recorded stream makes no requests.
+        """
         if settings.STREAM_CLOCK:
             return
         with self._lock:
             if not self._is_due(did) or self._line.full():
                 return
             self._told[did] = self._clock()
-            self._line.put_nowait(did)  # only here is anything put, and the line has room
+            self._line.put_nowait(did)  # the only place that puts, and the line has room
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="looks", daemon=True)
                 self._thread.start()
 
     def _is_due(self, did: str) -> bool:
-        """Return whether the hour is over.
+        """Return whether this person was not reported within the hour.
 
-        Forgets whose is, the oldest first, and the oldest beyond what is remembered.
+        Forget people whose hour is over, and the oldest beyond REMEMBERED.
         """
         now = self._clock()
         while self._told:

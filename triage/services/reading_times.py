@@ -1,4 +1,4 @@
-"""Measures how long maintainers have a change open before their verdict, for those who switched it on themselves."""
+"""Measure how long maintainers have a change open before their verdict, for those who opted in."""
 
 import logging
 from collections.abc import Callable, Collection
@@ -12,13 +12,13 @@ from triage.models import Person, ReadingTime
 
 log = logging.getLogger(__name__)
 
-MOST = timedelta(minutes=30)  # from the opening to the verdict; after more the person did something else meanwhile
-FEWEST = 5  # changes of which a sum is told: a smaller one would tell of one person's one change
+MOST = timedelta(minutes=30)  # from opening to verdict; after longer the person did something else meanwhile
+FEWEST = 5  # least number of changes for a sum: a smaller one would reveal one person's time on one change
 
 
 @dataclass(frozen=True, slots=True)
 class TimeSaved:
-    """The reading of `rows` changes: of `measured` of them the mean time to a verdict is known, in seconds."""
+    """The reading of `rows` changes; `measured` of them have a mean time to a verdict, in seconds."""
 
     rows: int
     measured: int
@@ -26,7 +26,7 @@ class TimeSaved:
 
 
 def switch(person: Person, on: bool) -> None:
-    """Begin to measure a person's reading, or end it and delete whatever was measured."""
+    """Begin to measure a person's reading, or stop and delete all measurements."""
     with transaction.atomic():
         Person.objects.filter(pk=person.pk).update(times_reading=on)
         if not on:
@@ -34,7 +34,7 @@ def switch(person: Person, on: bool) -> None:
 
 
 def note_opened(person: Person, uri: str, now: datetime) -> None:
-    """Note that a person opened a change, if they want it measured; an opening without a verdict is soon forgotten."""
+    """Note that a person opened a change, if they opted in; an opening without a verdict is soon deleted."""
     _note(
         person,
         now,
@@ -43,20 +43,20 @@ def note_opened(person: Person, uri: str, now: datetime) -> None:
 
 
 def note_verdict(person: Person, uri: str, now: datetime) -> None:
-    """Note the first verdict of a person on a change that they opened at most MOST ago."""
+    """Note a person's first verdict on a change that they opened at most MOST ago."""
 
-    def end() -> None:
-        waiting = ReadingTime.objects.filter(person=person, pull_uri=uri, seconds=None, opened_at__lte=now)
-        if reading := waiting.first():
-            waiting.update(seconds=round((now - reading.opened_at).total_seconds()))
+    def save_time() -> None:
+        openings = ReadingTime.objects.filter(person=person, pull_uri=uri, seconds=None, opened_at__lte=now)
+        if reading := openings.first():
+            openings.update(seconds=round((now - reading.opened_at).total_seconds()))
 
-    _note(person, now, end)
+    _note(person, now, save_time)
 
 
 def _note(person: Person, now: datetime, note: Callable[[], object]) -> None:
-    """Forget the person's openings of more than MOST ago, and note one more thing if they still want it measured.
+    """Delete the person's openings older than MOST, and call `note` if they are still opted in.
 
-    What somebody does on a page never fails for its measurement.
+    A failed measurement never makes a person's action fail.
     """
     if not person.times_reading:
         return
@@ -70,7 +70,7 @@ def _note(person: Person, now: datetime, note: Callable[[], object]) -> None:
 
 
 def time_saved(uris: Collection[str]) -> TimeSaved:
-    """Sum up the reading of these changes by everybody who has it measured."""
-    found = ReadingTime.objects.filter(pull_uri__in=list(uris), seconds__isnull=False)
-    told = found.aggregate(measured=Count("pull_uri", distinct=True), mean=Avg("seconds"))
-    return TimeSaved(len(uris), told["measured"], float(told["mean"] or 0.0))
+    """Sum up the measured reading of these changes by everybody."""
+    times = ReadingTime.objects.filter(pull_uri__in=list(uris), seconds__isnull=False)
+    totals = times.aggregate(measured=Count("pull_uri", distinct=True), mean=Avg("seconds"))
+    return TimeSaved(len(uris), totals["measured"], float(totals["mean"] or 0.0))

@@ -1,14 +1,14 @@
-"""Sends one webhook: writes what changed once, in one transaction, then sends it until the receiver took it.
+"""Send one webhook: write each change once, in one transaction, then send it until the receiver accepts it.
 
-Events say how things stand, not every step on the way: what went and came back between two looks is no event. Of what
-others wrote an event holds at-uris and nothing else, of people nothing.
+Events describe the state, not every step: a change undone between two looks is no event. Of other people's texts an
+event holds only at-uris, and about people nothing.
 
-What is sent is signed as the Standard Webhooks specification says: symmetric, version 1. The receiver computes the same
-over the headers and the body as it came, compares in constant time, and refuses a timestamp that is more than five
-minutes off: so nobody else can send in our name, and nothing sent can be sent again.
+Messages are signed by the Standard Webhooks specification: symmetric, version 1. The receiver computes the signature
+over the headers and the received body, compares in constant time, and refuses a timestamp more than five minutes off:
+so nobody else can send in our name, and no message can be replayed.
 
-At least once: a kill between an answer and the note of it sends the same webhook-id again, which the receiver knows by
-its id. One that nobody takes is tried for a day. Nothing here waits for anything but the receiver, in a hop of its own.
+Delivery is at least once: a kill between an answer and its note sends the same webhook-id again, by which the receiver
+recognises it. A message that is not accepted is tried for a day. Sending waits only for the receiver, in its own hop.
 """
 
 import base64
@@ -37,18 +37,19 @@ from triage.models import LaneClosure, ToldState, WebhookDelivery
 Kind = Literal["lane", "audit", "closure", "gate"]
 EventName = Literal["lane.changed", "lane.closed", "lane.opened", "audit.due", "webhook.test"]
 Told = Mapping[tuple[str, str], str]  # (kind, key): value
-Address = Callable[[str], str]  # of a pull request's page here, by its at-uri
+Address = Callable[[str], str]  # returns the address of a pull request's page here from its at-uri
 OPEN, CLOSED = "open", "closed"
 PREFIX = "whsec_"
-KEPT = timedelta(days=7)  # for which a delivery that is over is kept
-OFTEN = 3  # tries in vain after which it is worth a word: 20 minutes
+KEPT = timedelta(days=7)  # how long a finished delivery is kept
+OFTEN = 3  # failed tries before a notice: 20 minutes
 log = logging.getLogger(__name__)
-BEGUN = "begun"  # the kind of the one row that says that what stood at first was noted
-MOST_WAITING = 10_000  # beyond it changes wait untold, where they cost nothing, and are told as they then stand
+BEGUN = "begun"  # the kind of the one row which says that the initial state was noted
+# beyond it changes wait unsent, where they cost nothing, and are sent in their state at that time
+MOST_WAITING = 10_000
 AT_ONCE = 100  # tries of one run
-RUN_SECONDS = 30.0  # after which a run begins no further try
-FAILURES = 3  # after which a run ends: the receiver is down, and the next run comes within a minute
-RETRY_SECONDS = (60, 300, 900, 3_600, 3 * 3_600, 6 * 3_600)  # then the last one again
+RUN_SECONDS = 30.0  # after this a run begins no further try
+FAILURES = 3  # failures that end a run: the receiver is down, and the next run comes within a minute
+RETRY_SECONDS = (60, 300, 900, 3_600, 3 * 3_600, 6 * 3_600)  # then the last one repeats
 LIFETIME = timedelta(hours=24)
 Now = Callable[[], datetime]
 
@@ -63,7 +64,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class StandingClosure:
-    """A closure by a person: for what kind of thing, and in which repository ("": in all)."""
+    """A closure by a person: its kind of scope, and its repository ("": all)."""
 
     key: str
     scope: Literal["site", "repository", "author", "voucher"]
@@ -72,7 +73,7 @@ class StandingClosure:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The state of everything: open pull requests, the gate's lanes, closures that stand and those that were lifted."""
+    """The present state: open pull requests, the gate's lanes, closures in force and lifted closures."""
 
     pulls: tuple[Standing, ...]
     lanes: tuple[LaneState, ...]
@@ -82,7 +83,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that stands otherwise than was told; `value` None: it is gone. Without an event nothing is sent."""
+    """One difference from what was sent; `value` None: it is gone. Without an event nothing is sent."""
 
     kind: Kind
     key: str
@@ -91,81 +92,81 @@ class Change:
 
 
 def changes(told: Told, state: State, address: Address) -> Iterator[Change]:
-    """All that differs from what was told, the gate and closures first."""
-    yield from _gates(told, state.lanes)
+    """Yield all differences from what was sent, the gate and closures first."""
+    yield from _gate_changes(told, state.lanes)
     yield from _closure_events(told, state)
-    yield from _lanes(told, state.pulls, address)
-    yield from _audits(told, state.pulls, address)
+    yield from _lane_changes(told, state.pulls, address)
+    yield from _audit_changes(told, state.pulls, address)
 
 
-def _gates(told: Told, lanes: Iterable[LaneState]) -> Iterator[Change]:
-    """The gate's lane of each repository; one that was never told of is only noted."""
-    for one in lanes:
-        before, now = told.get(("gate", one.repository)), OPEN if one.is_open else CLOSED
-        if before == now:
+def _gate_changes(told: Told, lanes: Iterable[LaneState]) -> Iterator[Change]:
+    """Yield changes of the gate's lane in each repository; a repository seen for the first time is only noted."""
+    for lane in lanes:
+        before, state = told.get(("gate", lane.repository)), OPEN if lane.is_open else CLOSED
+        if before == state:
             continue
-        data: dict[str, Any] = {"by": "gate", "scope": "repository", "repository": one.repository}
-        data |= {} if one.is_open else {"reasons": [one.because]}
-        event = Event("lane.opened" if one.is_open else "lane.closed", data)
-        yield Change("gate", one.repository, now, event if before is not None else None)
+        data: dict[str, Any] = {"by": "gate", "scope": "repository", "repository": lane.repository}
+        data |= {} if lane.is_open else {"reasons": [lane.because]}
+        event = Event("lane.opened" if lane.is_open else "lane.closed", data)
+        yield Change("gate", lane.repository, state, event if before is not None else None)
 
 
 def _closure_events(told: Told, state: State) -> Iterator[Change]:
-    """Closures by people. Whom one is about is not told: that is for maintainers."""
-    for one in state.closures:
-        if ("closure", one.key) not in told:
-            yield Change("closure", one.key, CLOSED, _closure_event("lane.closed", one))
-    opened = {one.key: one for one in state.reopened}
-    standing = {one.key for one in state.closures}
+    """Yield changes of closures by people. The person concerned is not sent: that is for maintainers."""
+    for closure in state.closures:
+        if ("closure", closure.key) not in told:
+            yield Change("closure", closure.key, CLOSED, _closure_event("lane.closed", closure))
+    lifted = {closure.key: closure for closure in state.reopened}
+    in_force = {closure.key for closure in state.closures}
     for kind, key in told:
-        if kind == "closure" and key not in standing:
-            event = _closure_event("lane.opened", opened[key]) if key in opened else None
+        if kind == "closure" and key not in in_force:
+            event = _closure_event("lane.opened", lifted[key]) if key in lifted else None
             yield Change("closure", key, None, event)
 
 
-def _closure_event(name: EventName, one: StandingClosure) -> Event:
-    return Event(name, {"by": "person", "scope": one.scope, "repository": one.repository or None})
+def _closure_event(name: EventName, closure: StandingClosure) -> Event:
+    return Event(name, {"by": "person", "scope": closure.scope, "repository": closure.repository or None})
 
 
-def _lanes(told: Told, pulls: Iterable[Standing], address: Address) -> Iterator[Change]:
-    """Pull requests that stand in another lane, and new ones, which came from none."""
-    standing = set()
-    for one in pulls:
-        standing.add(one.uri)
-        before = told.get(("lane", one.uri))
-        if before != one.lane:
-            data = _named(one, address) | {"from": before, "to": one.lane, "reasons": list(one.codes)}
-            yield Change("lane", one.uri, one.lane, Event("lane.changed", data))
-    yield from (Change("lane", key, None) for kind, key in told if kind == "lane" and key not in standing)
+def _lane_changes(told: Told, pulls: Iterable[Standing], address: Address) -> Iterator[Change]:
+    """Yield pull requests whose lane changed, and new ones, which come from none."""
+    open_uris = set()
+    for pull in pulls:
+        open_uris.add(pull.uri)
+        before = told.get(("lane", pull.uri))
+        if before != pull.lane:
+            data = _pull_fields(pull, address) | {"from": before, "to": pull.lane, "reasons": list(pull.codes)}
+            yield Change("lane", pull.uri, pull.lane, Event("lane.changed", data))
+    yield from (Change("lane", key, None) for kind, key in told if kind == "lane" and key not in open_uris)
 
 
-def _audits(told: Told, pulls: Iterable[Standing], address: Address) -> Iterator[Change]:
-    """Rounds that the audit drew and nobody answered."""
-    sealed = {one.uri: one for one in pulls if one.is_sealed}
-    for uri, one in sealed.items():
-        if told.get(("audit", uri)) != str(one.round):
-            yield Change("audit", uri, str(one.round), Event("audit.due", _named(one, address)))
+def _audit_changes(told: Told, pulls: Iterable[Standing], address: Address) -> Iterator[Change]:
+    """Yield rounds drawn for audit without an answer."""
+    sealed = {pull.uri: pull for pull in pulls if pull.is_sealed}
+    for uri, pull in sealed.items():
+        if told.get(("audit", uri)) != str(pull.round):
+            yield Change("audit", uri, str(pull.round), Event("audit.due", _pull_fields(pull, address)))
     yield from (Change("audit", key, None) for kind, key in told if kind == "audit" and key not in sealed)
 
 
-def _named(one: Standing, address: Address) -> dict[str, Any]:
-    """Return what every event about a pull request says of it."""
+def _pull_fields(pull: Standing, address: Address) -> dict[str, Any]:
+    """Return the fields of every event about a pull request."""
     return {
-        "pull_request": one.uri,
-        "repository": one.repository,
-        "round": one.round + 1,
-        "shadow": one.shadow,
-        "address": address(one.uri),
+        "pull_request": pull.uri,
+        "repository": pull.repository,
+        "round": pull.round + 1,
+        "shadow": pull.shadow,
+        "address": address(pull.uri),
     }
 
 
 def secret_of(key: str) -> str:
-    """Return what the receiver is given, from the key's 64 hex digits."""
+    """Return the receiver's secret from the key's 64 hex digits."""
     return PREFIX + base64.b64encode(bytes.fromhex(key)).decode()
 
 
 def signed_headers(key: str, message_id: str, seconds: int, body: bytes) -> Mapping[str, str]:
-    """The three headers of one try of a message at `seconds` (Unix time)."""
+    """Return the three headers of one try of a message at `seconds` (Unix time)."""
     return {
         "webhook-id": message_id,
         "webhook-timestamp": str(seconds),
@@ -174,50 +175,50 @@ def signed_headers(key: str, message_id: str, seconds: int, body: bytes) -> Mapp
 
 
 def signature(key: str, message_id: str, seconds: int, body: bytes) -> str:
-    """`v1,` and the base64 of HMAC-SHA256 over "id.timestamp.body"."""
+    """Return `v1,` and the base64 of HMAC-SHA256 over "id.timestamp.body"."""
     signed = f"{message_id}.{seconds}.".encode() + body
     return "v1," + base64.b64encode(hmac.digest(bytes.fromhex(key), signed, hashlib.sha256)).decode()
 
 
 def webhook_notes(now: datetime) -> tuple[str, ...]:
-    """A sentence on messages that were given up, and one on those that wait in vain."""
+    """Return a sentence on messages that were given up, and one on messages that keep failing."""
     if not settings.WEBHOOK_URL:
         return ()
     lost = WebhookDelivery.objects.filter(given_up_at__gte=now - KEPT).count()
     waiting = WebhookDelivery.objects.filter(due_at__isnull=False, tries__gte=OFTEN).count()
-    told = (
+    notes = (
         (
             lost,
             f"The webhook's receiver did not accept {lost:,} of the last messages within a day: they were given up.",
         ),
     )
-    told += (
+    notes += (
         (waiting, f"The webhook's receiver is not taking messages: {waiting:,} were tried {OFTEN} times or more."),
     )
-    return tuple(sentence for count, sentence in told if count)
+    return tuple(sentence for count, sentence in notes if count)
 
 
 def note_changes(store: Store, now: datetime) -> int:
-    """Write down what is to be sent, each change once; returns how many. The first run only notes how all stands."""
+    """Write the messages to send, each change once; return how many. The first run only notes the state."""
     with store.read() as rows:
         pulls, lanes = read.standings(rows), read.lane_states(rows)
     with transaction.atomic():
         told = {(kind, key): value for kind, key, value in ToldState.objects.values_list("kind", "key", "value")}
         is_first = (BEGUN, "") not in told
-        standing, reopened = _closures(key for kind, key in told if kind == "closure")
-        found = list(changes(told, State(pulls, lanes, standing, reopened), pull_address))
+        standing, reopened = _read_closures(key for kind, key in told if kind == "closure")
+        differences = list(changes(told, State(pulls, lanes, standing, reopened), pull_address))
         if is_first:
-            _note(found)
+            _save_sent_state(differences)
             ToldState.objects.create(kind=BEGUN, key="", value=now.isoformat())
             return 0
         room = max(MOST_WAITING - WebhookDelivery.objects.exclude(due_at=None).count(), 0)
-        taken = _fitting(found, room)
-        _note(taken)
-        return len(_write([one.event for one in taken if one.event], now))
+        fitting = _fit_into(differences, room)
+        _save_sent_state(fitting)
+        return len(_write([change.event for change in fitting if change.event], now))
 
 
 def forget() -> None:
-    """There is no receiver: nothing waits, and one that is named later is told from then on."""
+    """Forget the sent state without a receiver: nothing waits, and a later receiver starts from then."""
     if ToldState.objects.exists():
         with transaction.atomic():
             ToldState.objects.all().delete()
@@ -225,9 +226,9 @@ def forget() -> None:
 
 
 def send_due(receiver: Receiver, now: Now) -> int:
-    """Send what is due, the longest due first; returns how many messages were taken."""
+    """Send due messages, longest due first; return how many were accepted."""
     WebhookDelivery.objects.filter(due_at=None, made_at__lt=now() - KEPT).delete()
-    ends, taken, failed = time.monotonic() + RUN_SECONDS, 0, 0
+    ends, accepted, failed = time.monotonic() + RUN_SECONDS, 0, 0
     for delivery in WebhookDelivery.objects.filter(due_at__lte=now()).order_by("due_at", "pk")[:AT_ONCE]:
         if failed >= FAILURES or time.monotonic() >= ends:
             break
@@ -236,97 +237,104 @@ def send_due(receiver: Receiver, now: Now) -> int:
         except FetchProblem as stopped:
             log.info("%s", stopped)
             break
-        failed, taken = failed + bool(problem), taken + (not problem)
+        failed, accepted = failed + bool(problem), accepted + (not problem)
         _keep(delivery, problem, after, now())
-    return taken
+    return accepted
 
 
 def keep_fresh(now: datetime) -> tuple[int, int]:
-    """After a restore: how many messages wait and are sent, and how many are older than a day and are not.
+    """Return, after a restore, how many messages wait and are sent, and how many are older than a day and are not.
 
-    Those that wait may have been taken after the backup was made; they keep their webhook-id, by which a receiver drops
-    them. It need not remember an id for longer than a day, and is told anew how what changed since then stands.
+    Waiting messages may have been accepted after the backup was made; they keep their webhook-id, by which a receiver
+    drops them. It need not remember an id for longer than a day, and gets the later changes as new messages.
     """
     waiting = WebhookDelivery.objects.exclude(due_at=None)
-    told = {"due_at": None, "given_up_at": now, "problem": "older than a day when a backup was restored"}
-    old = waiting.filter(made_at__lt=now - LIFETIME).update(**told)
+    fields = {"due_at": None, "given_up_at": now, "problem": "older than a day when a backup was restored"}
+    old = waiting.filter(made_at__lt=now - LIFETIME).update(**fields)
     return waiting.count(), old
 
 
 def send(receiver: Receiver, message_id: str, body: str, now: datetime) -> tuple[str, float]:
-    """Try one message: why it was not taken ("": it was), and how many seconds the receiver asks for at least.
+    """Try one message.
 
-    Raises FetchProblem where this process is stopping: that was no try.
+    Return why it was not accepted ("": it was), and the least delay in seconds that the receiver asks for.
+
+    Raises FetchProblem where this process is stopping: that is not a try.
     """
     text = body.encode()
     headers = signed_headers(str(settings.WEBHOOK_KEY), message_id, int(now.timestamp()), text)
     try:
-        answered = receiver.post(text, headers)
+        response = receiver.post(text, headers)
     except FetchProblem as problem:
         if problem.closed:
             raise
         return str(problem)[:300], 0.0
-    return ("" if answered.is_taken else f"{receiver.host} answered {answered.status}"), answered.after or 0.0
+    return ("" if response.is_taken else f"{receiver.host} answered {response.status}"), response.after or 0.0
 
 
 def body_of(event: Event, now: datetime) -> str:
-    """The text that is sent of an event."""
-    told = {"type": event.name, "timestamp": now.astimezone(UTC).isoformat(), "data": dict(event.data)}
-    return json.dumps(told, separators=(",", ":"))
+    """Return the text of an event's message."""
+    message = {"type": event.name, "timestamp": now.astimezone(UTC).isoformat(), "data": dict(event.data)}
+    return json.dumps(message, separators=(",", ":"))
 
 
 def new_id() -> str:
-    """A webhook-id that no other message has."""
+    """Return a unique webhook-id."""
     return f"msg_{secrets.token_hex(16)}"
 
 
-def _closures(told: Iterable[str]) -> tuple[tuple[StandingClosure, ...], tuple[StandingClosure, ...]]:
-    """The closures by people that stand, and those of `told` that were lifted since."""
-    standing = tuple(map(_closure, LaneClosure.objects.filter(opened_at=None).order_by("pk")))
-    lifted = LaneClosure.objects.filter(key__in=list(told)).exclude(opened_at=None)
-    return standing, tuple(map(_closure, lifted.order_by("pk")))
+def _read_closures(keys: Iterable[str]) -> tuple[tuple[StandingClosure, ...], tuple[StandingClosure, ...]]:
+    """Return the closures by people in force, and those of `keys` that were lifted since."""
+    in_force = tuple(map(_closure, LaneClosure.objects.filter(opened_at=None).order_by("pk")))
+    lifted = LaneClosure.objects.filter(key__in=list(keys)).exclude(opened_at=None)
+    return in_force, tuple(map(_closure, lifted.order_by("pk")))
 
 
-def _closure(one: LaneClosure) -> StandingClosure:
-    about = "author" if one.author else "voucher" if one.voucher else "repository" if one.repo_key else "site"
-    return StandingClosure(one.key, about, one.repo_key)
+def _closure(row: LaneClosure) -> StandingClosure:
+    scope = "author" if row.author else "voucher" if row.voucher else "repository" if row.repo_key else "site"
+    return StandingClosure(row.key, scope, row.repo_key)
 
 
-def _fitting(found: list[Change], room: int) -> list[Change]:
-    """As many as there is room for, and all that send nothing."""
-    silent = [one for one in found if one.event is None]
-    return silent + [one for one in found if one.event is not None][:room]
+def _fit_into(differences: list[Change], room: int) -> list[Change]:
+    """Return the changes that send nothing, and as many others as there is room for."""
+    silent = [change for change in differences if change.event is None]
+    return silent + [change for change in differences if change.event is not None][:room]
 
 
-def _note(found: Iterable[Change]) -> None:
-    """Keep how these things stand now as what was told."""
-    stand = [ToldState(kind=one.kind, key=one.key, value=one.value) for one in found if one.value is not None]
+def _save_sent_state(differences: Iterable[Change]) -> None:
+    """Store the present state of these as sent."""
+    states = [
+        ToldState(kind=change.kind, key=change.key, value=change.value)
+        for change in differences
+        if change.value is not None
+    ]
     unique, fields = ["kind", "key"], ["value"]
     ToldState.objects.bulk_create(
-        stand, batch_size=300, update_conflicts=True, unique_fields=unique, update_fields=fields
+        states, batch_size=300, update_conflicts=True, unique_fields=unique, update_fields=fields
     )
-    for one in found:
-        if one.value is None:
-            ToldState.objects.filter(kind=one.kind, key=one.key).delete()
+    for change in differences:
+        if change.value is None:
+            ToldState.objects.filter(kind=change.kind, key=change.key).delete()
 
 
 def _write(events: list[Event], now: datetime) -> list[WebhookDelivery]:
-    made = [
-        WebhookDelivery(key=new_id(), event=one.name, body=body_of(one, now), made_at=now, due_at=now) for one in events
+    deliveries = [
+        WebhookDelivery(key=new_id(), event=event.name, body=body_of(event, now), made_at=now, due_at=now)
+        for event in events
     ]
-    return WebhookDelivery.objects.bulk_create(made, batch_size=100)
+    return WebhookDelivery.objects.bulk_create(deliveries, batch_size=100)
 
 
 def _keep(delivery: WebhookDelivery, problem: str, after: float, now: datetime) -> None:
-    """Note how a try ended, and when the next one is: none once it was taken, nor a day after it was made."""
+    """Note the result of a try and the time of the next: none once accepted, nor a day after it was made."""
     tries = delivery.tries + 1
-    kept = {"tries": tries, "problem": problem, "due_at": None}
+    fields = {"tries": tries, "problem": problem, "due_at": None}
     if not problem:
-        kept["delivered_at"] = now
+        fields["delivered_at"] = now
     elif now >= delivery.made_at + LIFETIME:
-        kept["given_up_at"] = now
+        fields["given_up_at"] = now
         log.warning("%s was given up after %d tries: %s", f"{delivery.event} {delivery.key}", tries, problem)
     else:
         wait = max(RETRY_SECONDS[min(tries, len(RETRY_SECONDS)) - 1], after)
-        kept["due_at"] = min(now + timedelta(seconds=wait), delivery.made_at + LIFETIME)
-    WebhookDelivery.objects.filter(pk=delivery.pk).update(**kept)
+        fields["due_at"] = min(now + timedelta(seconds=wait), delivery.made_at + LIFETIME)
+    WebhookDelivery.objects.filter(pk=delivery.pk).update(**fields)

@@ -44,21 +44,24 @@ register.filter("percent", percent)
 
 @register.filter
 def interval(told: Estimate) -> str:
-    """The 95 % interval of a probability, rounded outwards."""
+    """Return the 95 % interval of a probability, rounded outwards."""
     return percent_interval(told.low, told.high)
 
 
 @register.simple_tag
 @cache
 def icon(name: str) -> SafeString:
-    """A symbol of static/icons/sprite.svg, hidden from readers of the text beside it; a page has hundreds."""
+    """Return a symbol of static/icons/sprite.svg, hidden from screen readers.
+
+    They read the text beside it. A page has hundreds.
+    """
     sprite = static("icons/sprite.svg")
     return format_html('<svg class="icon {0}-icon" aria-hidden="true"><use href="{1}#{0}"/></svg>', name, sprite)
 
 
 @register.simple_tag
 def help_with(place: str, is_folded: bool = True) -> SafeString:
-    """Return what the numbers of this place mean and do not mean, folded away but inside of what is folded itself.
+    """Return the help texts of this place's numbers, folded unless their container is folded.
 
     `triage.presenters.about` names the places.
     """
@@ -67,7 +70,7 @@ def help_with(place: str, is_folded: bool = True) -> SafeString:
 
 @cache
 def _help(place: str, is_folded: bool, days: int, budget: float) -> SafeString:
-    """The same wherever it stands, and drawn once."""
+    """Return the help texts, rendered once for all pages."""
     return get_template("frame/_help.html").render(
         {"lines": about.help_for(place, days, budget), "is_folded": is_folded}
     )
@@ -75,19 +78,19 @@ def _help(place: str, is_folded: bool, days: int, budget: float) -> SafeString:
 
 @register.simple_tag
 def page_search(filters: QueueFilters | LeaderboardFilters | ListFilters, page: int, step: int) -> str:
-    """The query string of the page that lies `step` further."""
+    """Return the query string of the page `step` further."""
     return filters.on_page(page + step)
 
 
 @register.filter
 def in_bucket(filters: QueueFilters, bucket: Bucket) -> str:
-    """The query string of the queue narrowed to a bucket."""
+    """Return the query string of the queue narrowed to a bucket."""
     return filters.in_bucket(bucket)
 
 
 @register.filter
 def of(held: Mapping[str, Any] | None, key: str) -> Any:
-    """Return what is held under this key, such as what can be done to the row of an address; None for nothing."""
+    """Return the value of this key, such as the actions on a row's at-uri; None for nothing."""
     return held.get(key) if held else None
 
 
@@ -99,13 +102,13 @@ def ci_words(state: str) -> str:
 
 @register.filter
 def draft_links(links: DraftLinks | None, note: NoteView) -> SafeString:
-    """Links to the forms that begin with this finding; nothing where the viewer has none."""
+    """Return links to the forms that begin with this finding; nothing where the viewer has none."""
     return SafeString(links.rendered(note) if links else "")
 
 
 @register.filter
 def say_label(kind: str) -> str:
-    """Name the field in which a person writes to this action."""
+    """Return the label of the text field for this action."""
     return SAY_LABELS[kind]
 
 
@@ -117,25 +120,25 @@ def row_line(item: rows.RowView, act: RowActs | None, opened: str = "") -> SafeS
 
 @register.filter
 def measure(value: Measure) -> str:
-    """Return what is served as structural trust, in words."""
+    """Return the served measure of structural trust in words."""
     return trust_words.MEASURE_WORDS[value]
 
 
 @register.filter
 def thousands(count: int) -> str:
-    """A count with separators."""
+    """Format a count with separators."""
     return f"{count:,}"
 
 
 @register.filter
 def unlocalized(number: float) -> str:
-    """A length for SVG, with a point and without a needless fraction."""
+    """Format a length for SVG, with a point and without a needless fraction."""
     return f"{number:g}"
 
 
 @register.filter
 def when(moment: datetime | None) -> SafeString:
-    """A naive UTC time as a <time> element, "unknown" for None."""
+    """Return a naive UTC time as a <time> element, "unknown" for None."""
     aware = words.as_aware(moment)
     if aware is None:
         return SafeString("unknown")

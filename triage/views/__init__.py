@@ -1,1 +1,1 @@
-"""One file a page: validate, ask, present, render."""
+"""One file a page: validate, query, present, render."""

@@ -1,4 +1,4 @@
-"""Pages on which contributors see their data and speak for themselves: by a maintainer's link, or signed in."""
+"""Pages on which contributors see their data and object: through a maintainer's link, or signed in."""
 
 import threading
 from dataclasses import dataclass, replace
@@ -30,10 +30,11 @@ from triage.services.objections import ONLY_THE_CONTRIBUTOR, ObjectionProblem, o
 from triage.views.about import first_answer
 
 DATA, DECISION = ContributorLink.Purpose.DATA, ContributorLink.Purpose.DECISION
-# Reading every table for one person takes seconds in a large store: one at a time leaves the pages their threads.
+# Reading every table for one person takes seconds in a large store: one export at a time leaves the pages their
+# threads.
 _reading = threading.Lock()
 WAIT_SECONDS = 5.0
-SHOWN = 20  # open pull requests on somebody's own page
+SHOWN = 20  # open pull requests on a contributor's own page
 AnyResponse = TypeVar("AnyResponse", bound=HttpResponseBase)
 ONLY_EVERYWHERE = "Only the contributor or a maintainer of the whole site can change this."
 
@@ -42,7 +43,7 @@ ONLY_EVERYWHERE = "Only the contributor or a maintainer of the whole site can ch
 class Speaker:
     """The person who speaks for a contributor: the holder of `link`, the contributor signed in, or a maintainer.
 
-    `source` is the way in which their word came.
+    `source` names which of these it is.
     """
 
     source: str
@@ -53,7 +54,7 @@ class Speaker:
 @require_safe
 @never_cache
 def data_by_link(request: Request, did: str, token: str) -> HttpResponseBase:
-    """Everything stored about the contributor whose link this is."""
+    """Show everything stored about the contributor whose link this is."""
     try:
         link = open_link(token, did_of(did), DATA, timezone.now())
     except LinkProblem as problem:
@@ -64,7 +65,7 @@ def data_by_link(request: Request, did: str, token: str) -> HttpResponseBase:
 @require_safe
 @never_cache
 def own_data(request: Request, did: str) -> HttpResponseBase:
-    """The same for the contributor who is signed in, and for a maintainer to whom they offered something."""
+    """Show what is stored to the signed-in contributor, and to maintainers who got a pull request from them."""
     speaker_of(request, did_of(did), "")
     return _data(request, did_of(did), "")
 
@@ -72,14 +73,14 @@ def own_data(request: Request, did: str) -> HttpResponseBase:
 @require_safe
 @never_cache
 def decision_by_link(request: Request, did: str, token: str) -> HttpResponse:
-    """One decision's reasons, in words, for the contributor whose link this is."""
+    """Show one decision's reasons in words to the contributor whose link this is."""
     try:
         link = open_link(token, did_of(did), DECISION, timezone.now())
     except LinkProblem as problem:
         return refused(request, problem.status, str(problem))
-    found = as_shown.own_pulls(request.snapshot, [str(link.pull_uri)]) if request.snapshot else ()
-    own = _own_pull(request.snapshot, found[0]) if found and request.snapshot else None
-    context = _spoken(str(link.did), token) | {"own": own, "pull_uri": link.pull_uri}
+    own_rows = as_shown.own_pulls(request.snapshot, [str(link.pull_uri)]) if request.snapshot else ()
+    shown_pull = _own_pull(request.snapshot, own_rows[0]) if own_rows and request.snapshot else None
+    context = _spoken(str(link.did), token) | {"own": shown_pull, "pull_uri": link.pull_uri}
     context["objections"] = [one for one in said_by(str(link.did))["objections"] if one["pull_uri"] == link.pull_uri]
     return _unlisted(render(request, "rights/decision_data.html", context))
 
@@ -87,29 +88,31 @@ def decision_by_link(request: Request, did: str, token: str) -> HttpResponse:
 @require_POST
 @never_cache
 def send_objection(request: Request, did: str) -> HttpResponse:
-    """Keep an objection: `text`, `pull`, `link` where it comes by one.
+    """Save an objection: `text`, `pull`, and `link` where it comes through one.
 
-    `pull` is a pull request, or "" for being scored at all. Of a maintainer it is a pull request in a repository that
-    they maintain, or the key of one for all that was offered there; "" where there is only one.
+    `pull` is a pull request, or "" for being scored at all. For a maintainer it is a pull request in a repository that
+    they maintain, or that repository's key for everything sent there; "" where there is only one repository.
     """
     person, pull_uri, text = did_of(did), request.POST.get("pull", ""), request.POST.get("text", "")
     try:
         speaker = speaker_of(request, person, pull_uri)
-        about = _in_their_name if speaker.source == Objection.Source.MAINTAINER else _own
-        pull_uri, key = about(request, person, pull_uri)
-        found = object_to(person, pull_uri, key, text, speaker.source, speaker.person, timezone.now())
+        subject_of = _in_their_name if speaker.source == Objection.Source.MAINTAINER else _own
+        pull_uri, key = subject_of(request, person, pull_uri)
+        objection = object_to(person, pull_uri, key, text, speaker.source, speaker.person, timezone.now())
     except (LinkProblem, ObjectionProblem) as problem:
         return refused(request, problem.status, str(problem), text)
-    said = f"Your objection is saved. A person answers it by {found.due_at:%d %b %Y}; until then a person decides."
-    return _saved(request, person, speaker, said)
+    sentence = (
+        f"Your objection is saved. A person answers it by {objection.due_at:%d %b %Y}; until then a person decides."
+    )
+    return _saved(request, person, speaker, sentence)
 
 
 @require_POST
 @never_cache
 def send_wish(request: Request, did: str) -> HttpResponse:
-    """Keep whether to be left out of the leaderboard: `out` yes or no, `link` where it comes by one.
+    """Save whether to be left out of the leaderboard: `out` yes or no, and `link` where it comes through one.
 
-    The leaderboard is the whole site's, so of maintainers only the site's may say it in a contributor's name.
+    The leaderboard belongs to the whole site, so only its maintainers may choose in a contributor's name.
     """
     person, out = did_of(did), request.POST.get("out", "")
     try:
@@ -121,20 +124,20 @@ def send_wish(request: Request, did: str) -> HttpResponse:
     if out not in ("yes", "no"):
         return refused(request, 422, "Say yes or no.")
     wish(person, out == "yes", speaker.source, speaker.person, timezone.now())
-    said = "left out of the leaderboard" if out == "yes" else "listed on the leaderboard again"
-    who = "This contributor is" if speaker.source == Objection.Source.MAINTAINER else "You are"
-    return _saved(request, person, speaker, f"{who} {said} within seconds.")
+    result = "left out of the leaderboard" if out == "yes" else "listed on the leaderboard again"
+    subject = "This contributor is" if speaker.source == Objection.Source.MAINTAINER else "You are"
+    return _saved(request, person, speaker, f"{subject} {result} within seconds.")
 
 
 def _saved(request: Request, did: str, speaker: Speaker, sentence: str) -> HttpResponse:
-    """Say that it is saved, with the way back to the page on which it was said."""
+    """Say that it is saved, with a link back to the page of the form."""
     link, token = speaker.link, request.POST.get("link", "")
     if link is None:
         back = reverse("contributor" if speaker.source == Objection.Source.MAINTAINER else "own_data", args=[did])
     else:
         back = reverse("decision_by_link" if link.purpose == DECISION else "data_by_link", args=[did, token])
-    named = "Back to the contributor" if speaker.source == Objection.Source.MAINTAINER else "Back to your page"
-    shown = {"title": "Saved", "sentence": sentence, "back": back, "back_name": named}
+    link_words = "Back to the contributor" if speaker.source == Objection.Source.MAINTAINER else "Back to your page"
+    shown = {"title": "Saved", "sentence": sentence, "back": back, "back_name": link_words}
     return _unlisted(render(request, "rights/said.html", shown))
 
 
@@ -145,9 +148,9 @@ def _may_wish(request: Request, did: str) -> bool:
 
 
 def speaker_of(request: Request, did: str, pull_uri: str) -> Speaker:
-    """As whom somebody speaks for a contributor; LinkProblem, SignInNeeded or PermissionDenied where they may not.
+    """Return who speaks for a contributor; raise LinkProblem, SignInNeeded or PermissionDenied where they may not.
 
-    A link to one decision speaks about that one alone.
+    A link to one decision is valid for that decision only.
     """
     if token := request.POST.get("link", ""):
         purpose = DECISION if token.startswith(f"{DECISION}~") else DATA
@@ -168,7 +171,7 @@ def speaker_of(request: Request, did: str, pull_uri: str) -> Speaker:
 
 
 def did_of(text: str) -> str:
-    """The DID of an address; 404 for what is none."""
+    """Return the DID of an address; 404 where it is malformed."""
     try:
         return parse_did(text)
     except MalformedDid as problem:
@@ -176,37 +179,40 @@ def did_of(text: str) -> str:
 
 
 def refused(request: Request, status: int, sentence: str, wrote: str = "") -> HttpResponse:
-    """An error page in words, which gives back what somebody wrote."""
+    """Return an error page in words, with the person's text on it."""
     shown = {"title": "Nothing was changed", "sentence": sentence, "wrote": wrote}
     return _unlisted(render(request, "error.html", shown, status=status))
 
 
 def _own(request: Request, did: str, pull_uri: str) -> tuple[str, str]:
-    """The pull request that a contributor objects to and its repository's key; "" and "" for being scored at all."""
-    return (pull_uri, _place(request, did, pull_uri)) if pull_uri else ("", "")
+    """Return the pull request that a contributor objects to and its repository's key.
+
+    "" and "" for being scored at all.
+    """
+    return (pull_uri, _repository_of(request, did, pull_uri)) if pull_uri else ("", "")
 
 
 def _in_their_name(request: Request, did: str, about: str) -> tuple[str, str]:
-    """The pull request ("" for all in that repository) and the repository's key about which a maintainer may speak."""
-    theirs = spoken_for(viewing(request), request.snapshot, did)
-    if not about and len(theirs) == 1:
-        return "", next(iter(theirs))
-    if about in theirs:
+    """Return the pull request ("" for all) and the repository's key about which a maintainer may object."""
+    repositories = spoken_for(viewing(request), request.snapshot, did)
+    if not about and len(repositories) == 1:
+        return "", next(iter(repositories))
+    if about in repositories:
         return "", about
     if not about:
         raise ObjectionProblem(422, ONLY_THE_CONTRIBUTOR)
-    key = _place(request, did, about)
-    if key not in theirs:
+    key = _repository_of(request, did, about)
+    if key not in repositories:
         raise PermissionDenied("You can object only to pull requests in your own repositories.")
     return about, key
 
 
-def _place(request: Request, did: str, pull_uri: str) -> str:
-    """The key of the repository that a pull request of this contributor is in; ObjectionProblem where it is none."""
-    found = read.offered_by(request.snapshot, pull_uri) if request.snapshot else None
-    if found is None or found[0] != did:
+def _repository_of(request: Request, did: str, pull_uri: str) -> str:
+    """Return the key of the repository of this contributor's pull request; raise ObjectionProblem for any other."""
+    author_and_key = read.offered_by(request.snapshot, pull_uri) if request.snapshot else None
+    if author_and_key is None or author_and_key[0] != did:
         raise ObjectionProblem(404, "This contributor has no such pull request here.")
-    return found[1]
+    return author_and_key[1]
 
 
 def _data(request: Request, did: str, token: str) -> HttpResponseBase:
@@ -216,30 +222,30 @@ def _data(request: Request, did: str, token: str) -> HttpResponseBase:
         response["Retry-After"] = "60"
         return response
     try:
-        found = _stored(request, did, whole)
+        stored = _stored(request, did, whole)
     finally:
         _reading.release()
-    said, account = said_by(did), account_of(did)
+    statements, account = said_by(did), account_of(did)
     if whole:
-        return _unlisted(_document(did, found, said, account))
-    context = _spoken(did, token) | {"stored": rights.stored_view(found), "said": said, "account": account}
+        return _unlisted(_document(did, stored, statements, account))
+    context = _spoken(did, token) | {"stored": rights.stored_view(stored), "said": statements, "account": account}
     context |= objection_choices(request, did, by_link=bool(token))
     context["may_wish"] = bool(token) or _may_wish(request, did)
-    context |= _standing(request.snapshot, did) if request.snapshot else {}
+    context |= _open_pulls(request.snapshot, did) if request.snapshot else {}
     return _unlisted(render(request, "rights/contributor_data.html", context))
 
 
-def _standing(snapshot: Snapshot, did: str) -> dict[str, Any]:
-    """Return where somebody's open pull requests are, and what maintainers see of them.
+def _open_pulls(snapshot: Snapshot, did: str) -> dict[str, Any]:
+    """Return a contributor's open pull requests, and what maintainers see of them.
 
-    Nothing that only readers know.
+    Nothing that only readers may see.
     """
-    uris = [one.uri for one in read.offers(snapshot, did)][:SHOWN]
-    found = {row.uri: row for row in as_shown.own_pulls(snapshot, uris)}
+    uris = [offer.uri for offer in read.offers(snapshot, did)][:SHOWN]
+    rows_by_uri = {row.uri: row for row in as_shown.own_pulls(snapshot, uris)}
     page = read.contributor(snapshot, did)
     return {
         "name": page.score.person.name if page and not page.score.person.name.startswith("did:") else "",
-        "own_pulls": [_own_pull(snapshot, found[uri]) for uri in uris if uri in found],
+        "own_pulls": [_own_pull(snapshot, rows_by_uri[uri]) for uri in uris if uri in rows_by_uri],
         "own_score": rights.own_score(page) if page else None,
         "left_out": read.is_left_out(snapshot, did),
         "listed": rights.listed_words(read.place_of(snapshot, did, hiding_audits(snapshot).keys() - {did})),
@@ -247,7 +253,7 @@ def _standing(snapshot: Snapshot, did: str) -> dict[str, Any]:
 
 
 def _own_pull(snapshot: Snapshot, row: read.QueueRow) -> rights.OwnPull:
-    """Return one pull request with its place in its lane; of what the audit drew no place is told."""
+    """Return one pull request with its place in its lane; a drawn one has no place."""
     order: tuple[str, ...] = ()
     if not (row.is_sealed or row.own):
         query = as_shown.as_it_stands(snapshot, read.QueueQuery(repository=row.repository_key))
@@ -272,9 +278,9 @@ def _stored(request: Request, did: str, whole: bool) -> read.Stored | None:
 def _document(
     did: str, found: read.Stored | None, said: dict[str, Any], account: dict[str, Any] | None
 ) -> StreamingHttpResponse:
-    told = rights.document(did, found) | {"said_here": said, "account": account}
+    document = rights.document(did, found) | {"said_here": said, "account": account}
     headers = {"Content-Disposition": 'attachment; filename="stored.json"'}
-    return StreamingHttpResponse(read.pieces(told), content_type="application/json; charset=utf-8", headers=headers)
+    return StreamingHttpResponse(read.pieces(document), content_type="application/json; charset=utf-8", headers=headers)
 
 
 def _spoken(did: str, token: str) -> dict[str, Any]:
@@ -283,25 +289,25 @@ def _spoken(did: str, token: str) -> dict[str, Any]:
 
 
 def open_offers(request: Request, did: str) -> tuple[read.Subject, ...]:
-    """The open pull requests of a contributor in watched repositories, which a form may name."""
+    """Return a contributor's open pull requests in watched repositories, which a form may name."""
     return read.offers(request.snapshot, did) if request.snapshot else ()
 
 
 def objection_choices(request: Request, did: str, by_link: bool = False) -> dict[str, Any]:
-    """Return the choices of an objection's form: to a maintainer their repositories and what is in them."""
-    found = open_offers(request, did)
+    """Return the choices of an objection's form; a maintainer gets their repositories and the pull requests in them."""
+    offers = open_offers(request, did)
     if by_link or (isinstance(request.user, Person) and request.user.did == did):
-        return {"offers_of": found, "may_object_at_all": True}
-    theirs = spoken_for(viewing(request), request.snapshot, did)
-    own = tuple(one for one in found if one.repository_key in theirs)
-    return {"offers_of": own, "may_object_at_all": False, "spoken_for": tuple(theirs.items())}
+        return {"offers_of": offers, "may_object_at_all": True}
+    repositories = spoken_for(viewing(request), request.snapshot, did)
+    own_offers = tuple(offer for offer in offers if offer.repository_key in repositories)
+    return {"offers_of": own_offers, "may_object_at_all": False, "spoken_for": tuple(repositories.items())}
 
 
 def _unlisted(response: AnyResponse) -> AnyResponse:
-    """Return the response, which no search engine lists.
+    """Return the response with a header that keeps it out of search engines.
 
-    The site's usual `Referrer-Policy: same-origin` keeps a link from other sites. A stricter one would have browsers
-    send `Origin: null` with the page's own forms, which are refused then.
+    The site's usual `Referrer-Policy: same-origin` hides a link from other sites. With a stricter one browsers send
+    `Origin: null` with the page's own forms, which are then refused.
     """
     response["X-Robots-Tag"] = "noindex"
     return response

@@ -1,6 +1,6 @@
-"""Shows the change itself: one round with what was found in its lines, or the difference between two rounds.
+"""Show a change: one round with the findings in its lines, or the difference between two rounds.
 
-It also shows what people did with one pull request, in order, and how it changed since one of them approved it.
+It also shows the history of one pull request, and how it changed since somebody approved it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,7 @@ from triage.services import actions
 from triage.services.reading_times import note_opened
 from triage.views.queue import reading, wants_fragment
 
-ROUNDS_LISTED = 12  # of those that another is compared with, the newest
+ROUNDS_LISTED = 12  # the newest rounds offered for comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,38 +47,38 @@ class DiffQuery:
     found: Round | None
     since: Round | None = None
     file: int = 0
-    notes: tuple[str, ...] = ()  # what of the address was left aside
+    notes: tuple[str, ...] = ()  # notes on ignored parts of the address
 
     @property
     def same_patch(self) -> bool:
-        """Return whether both rounds were read as one and the same patch."""
-        one, other = self.found, self.since
-        return bool(one and other and one.patch_id is not None and one.patch_id == other.patch_id)
+        """Return whether both rounds have the same patch."""
+        first, second = self.found, self.since
+        return bool(first and second and first.patch_id is not None and first.patch_id == second.patch_id)
 
     def search(self, found: Round | None, since: Round | None = None, file: int = 0) -> str:
-        """The query string of another view: of a round, since another, of one file alone."""
+        """Return the query string of another view: a round, a comparison with another, one file."""
         values = {"round": found.key if found and not found.newest else "", "since": since.key if since else ""}
-        told = {name: value for name, value in {**values, "file": str(file or "")}.items() if value}
-        return f"?{urlencode(told)}" if told else ""
+        given = {name: value for name, value in {**values, "file": str(file or "")}.items() if value}
+        return f"?{urlencode(given)}" if given else ""
 
 
 def read_diff(values: Mapping[str, str], rounds: Sequence[Round]) -> DiffQuery:
-    """The view that an address names; what cannot be understood is left aside with a note. Never raises."""
-    by_key = {one.key: one for one in rounds}
-    newest = next((one for one in rounds if one.newest), None)
+    """Read the view that an address names; ignore invalid parts with a note. Never raises."""
+    by_key = {candidate.key: candidate for candidate in rounds}
+    newest = next((candidate for candidate in rounds if candidate.newest), None)
     notes = []
-    found = by_key.get(values.get("round", ""), newest)
+    chosen = by_key.get(values.get("round", ""), newest)
     if values.get("round", "") not in ("", *by_key):
         notes.append("This round is not known here. Here is the latest one.")
     since = by_key.get(values.get("since", ""))
-    if values.get("since", "") not in ("", *by_key) or (since is not None and since == found):
+    if values.get("since", "") not in ("", *by_key) or (since is not None and since == chosen):
         notes.append("The other round is not known here. Here is the whole round.")
         since = None
     text = values.get("file", "")
     file = int(text) if text.isascii() and text.isdecimal() and len(text) <= 5 else 0
     if text and not file:
         notes.append("This file is not known here. Here are all files.")
-    return DiffQuery(found, since, file, tuple(notes))
+    return DiffQuery(chosen, since, file, tuple(notes))
 
 
 @reading
@@ -96,27 +96,27 @@ def shown_change(
     pane: str = "",
     offered: bool = False,
 ) -> dict[str, object]:
-    """Return what a page shows of a change: the round that the address names, or the newest one.
+    """Return the page context of a change: the round that the address names, or the newest one.
 
     `row` is its row where it is open. `pane` is the address of the inbox with this pull request open, "" elsewhere:
-    findings link to its forms. A maintainer who has their reading measured begins to read here, unless nobody asked
-    for it (`offered`).
+    findings link to its forms. For a maintainer who opted in to reading times this starts the clock, except for a row
+    that opened by itself (`offered`).
     """
     subject, rounds = _subject(snapshot, uri), read.rounds(snapshot, uri)
     query = read_diff(request.GET, rounds)
     row = row if subject.state == "open" else None
     act = _acts(request, snapshot, row, query)
-    may = act is not None and act.can_act and not act.is_own
-    links = draft_links(pane or reverse("pull", args=[uri]), bool(pane), act.is_approved) if act and may else None
+    may_act = act is not None and act.can_act and not act.is_own
+    links = draft_links(pane or reverse("pull", args=[uri]), bool(pane), act.is_approved) if act and may_act else None
     shared = {"act": act, "item": {"row": subject}, "drafts": links, "next": pane or request.get_full_path()}
 
     def acts(note: NoteView) -> str:
         group = {"group": NoteGroup((note,)), "filters": pane}
         return render_to_string("judgement/_dismiss.html", shared | group, request)
 
-    is_sealed = row is not None and row.is_sealed  # the audit keeps everything back but the change itself
-    page = _page(request, snapshot, subject, query, is_sealed, acts if may else None)
-    draft, problem = _draft(request, uri, page.findings) if may else (None, "")
+    is_sealed = row is not None and row.is_sealed  # a pending audit hides everything but the change itself
+    page = _page(request, snapshot, subject, query, is_sealed, acts if may_act else None)
+    draft, problem = _draft(request, uri, page.findings) if may_act else (None, "")
     is_read = not offered and not any(page.missing)
     if is_read and isinstance(request.user, Person) and _may_judge(request, subject):
         note_opened(request.user, uri, timezone.now())
@@ -137,7 +137,7 @@ def shown_change(
 
 
 def _draft(request: Request, uri: str, findings: Sequence[NoteView]) -> tuple[Draft | None, str]:
-    """Return what the viewer wrote here and took back, or a draft about a finding, as the address asks, or why not."""
+    """Return the viewer's undone text, or a draft about a finding, as the address asks; else a message."""
     about, person = request.GET.get("about", ""), request.user
     undone = actions.find_undone(person, uri, about) if isinstance(person, Person) else None
     return (Draft(undone.kind, undone.note), "") if undone else read_draft(request.GET, findings)
@@ -145,14 +145,14 @@ def _draft(request: Request, uri: str, findings: Sequence[NoteView]) -> tuple[Dr
 
 @reading
 def raw_patch(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
-    """A round's patch as it is kept, as plain text; for whoever is signed in, since it names addresses of e-mail."""
+    """Return a round's stored patch as plain text; only for signed-in people, since it contains e-mail addresses."""
     if not _may_take(request):
         raise SignInNeeded("Sign in to download the original patch.")
     _subject(snapshot, uri)
     query = read_diff(request.GET, read.rounds(snapshot, uri))
-    text = _text(query.found)
+    text = _patch_text(query.found)
     if text is None:
-        raise Http404(" ".join(_why(query.found)))
+        raise Http404(" ".join(_missing_words(query.found)))
     response = HttpResponse(text.encode("utf-8", "replace"), content_type="text/plain; charset=utf-8")
     response["X-Content-Type-Options"] = "nosniff"
     return response
@@ -188,59 +188,62 @@ def _page(
     is_sealed: bool,
     acts: Callable[[NoteView], str] | None,
 ) -> DiffPage:
-    """Return what is shown: lines, or why there are none."""
+    """Return the lines to show, or why there are none."""
     chosen = [query.found] if query.since is None else [query.since, query.found]
-    texts = [_text(one) for one in chosen]
-    for one, text in zip(chosen, texts, strict=True):
-        if one is None or text is None:
-            return DiffPage(missing=_why(one))
-    told = [text or "" for text in texts]
+    texts = [_patch_text(shown_round) for shown_round in chosen]
+    for shown_round, text in zip(chosen, texts, strict=True):
+        if shown_round is None or text is None:
+            return DiffPage(missing=_missing_words(shown_round))
+    full_texts = [text or "" for text in texts]
     masked = not sees_thresholds(viewing(request), subject.repository_key)
-    reviews = [_review(snapshot, subject, one) for one in chosen if one]
+    reviews = [_review(snapshot, subject, shown_round) for shown_round in chosen if shown_round]
     if query.since is None:
         words = {} if masked else row_actions.dismissal_words(subject.uri)
         dismissals = Dismissals(chosen[0].patch_id if chosen[0] else None, words)
-        return change_page(told[0], reviews[0], masked, is_sealed, query.file, dismissals, acts)
-    before, after = told
+        return change_page(full_texts[0], reviews[0], masked, is_sealed, query.file, dismissals, acts)
+    before, after = full_texts
     return comparison_page(before, after, query.same_patch, reviews, masked, query.file)
 
 
 def _acts(request: Request, snapshot: Snapshot, row: read.QueueRow | None, query: DiffQuery) -> RowActs | None:
-    """Return what the viewer may do to findings: nothing to those of an older round, or of what is not open."""
+    """Return the viewer's actions on findings: none for an older round or a closed pull request."""
     if row is None or row.is_sealed or query.since is not None or query.found is None or not query.found.newest:
         return None
     return row_actions.acts_of(request.user, viewing(request), snapshot, [row], timezone.now())[row.uri]
 
 
-def _text(one: Round | None) -> str | None:
-    return read.kept_text(settings.DIFF_CORPUS_DIR, one.sha256) if one and one.bytes else None
+def _patch_text(shown_round: Round | None) -> str | None:
+    return read.kept_text(settings.DIFF_CORPUS_DIR, shown_round.sha256) if shown_round and shown_round.bytes else None
 
 
-def _why(one: Round | None) -> tuple[str, str]:
-    why, what = why_missing(one)
-    return (why, what) if why else UNREADABLE
+def _missing_words(shown_round: Round | None) -> tuple[str, str]:
+    why, detail = why_missing(shown_round)
+    return (why, detail) if why else UNREADABLE
 
 
-def _review(snapshot: Snapshot, subject: Subject, one: Round) -> read.ContentReview | None:
-    """Return what was found in a round; of the newest one what its decision rests on."""
-    newest = read.content_review(snapshot, subject.uri) if one.newest else None
-    return newest or read.round_review(snapshot, subject.uri, one.patch_ref)
+def _review(snapshot: Snapshot, subject: Subject, shown_round: Round) -> read.ContentReview | None:
+    """Return a round's review; for the newest round the one behind its decision."""
+    newest = read.content_review(snapshot, subject.uri) if shown_round.newest else None
+    return newest or read.round_review(snapshot, subject.uri, shown_round.patch_ref)
 
 
 def _choices(query: DiffQuery, rounds: tuple[Round, ...]) -> list[tuple[str, str, bool]]:
-    """Rounds to look at: words, query string, whether it is the one that is shown."""
-    return [(round_words(one), query.search(one), one == query.found) for one in rounds]
+    """Return rounds to show: words, query string, whether it is the selected one."""
+    return [(round_words(choice), query.search(choice), choice == query.found) for choice in rounds]
 
 
 def _others(query: DiffQuery, rounds: tuple[Round, ...]) -> list[tuple[str, str, bool]]:
-    """Rounds to compare the one that is shown with, likewise; those whose patch is kept."""
-    others = [one for one in rounds if one != query.found and one.sha256][-ROUNDS_LISTED:]
-    return [(round_words(one), query.search(query.found, one), one == query.since) for one in others]
+    """Return rounds to compare with the selected one: words, query string, whether it is chosen.
+
+    Only those with a stored patch.
+    """
+    others = [other for other in rounds if other != query.found and other.sha256][-ROUNDS_LISTED:]
+    return [(round_words(other), query.search(query.found, other), other == query.since) for other in others]
 
 
 @reading
 def history(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
-    """Everything that happened to a pull request of a watched repository; of a decided one also its change."""
+    """Show all events of a pull request of a watched repository; for a decided one also its change."""
     subject = read.subjects(snapshot, [uri]).get(uri)
     if subject is None:
         raise Http404("No pull request of a watched repository has this address.")
@@ -266,7 +269,7 @@ def history(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
 
 @dataclass(frozen=True, slots=True)
 class TimelineLine:
-    """One line of the history of a pull request; `action` is None where nobody did it here."""
+    """One line of a pull request's history; `action` is None where it did not happen on this site."""
 
     at: datetime
     who: str
@@ -278,16 +281,16 @@ class TimelineLine:
 def _timeline(
     request: Request, snapshot: Snapshot, subject: Subject, past: Sequence[PastAction], with_notes: bool
 ) -> list[TimelineLine]:
-    """Return what happened in order, with how it was judged when it was decided.
+    """Return the events in order, with the judgement at the decision.
 
-    While an audit of the author waits for an answer, nobody is told the chance.
+    While an audit of the author waits for an answer, the chance is hidden from everybody.
     """
-    said = {"opened": "opened it", "merged": "merged it", "closed": "closed it", "reopened": "reopened it"}
-    lines: list[tuple[datetime, int, TimelineLine]] = []  # with what comes first of what happened at once
+    event_words = {"opened": "opened it", "merged": "merged it", "closed": "closed it", "reopened": "reopened it"}
+    lines: list[tuple[datetime, int, TimelineLine]] = []  # the number orders events of the same time
     for event in read.events(snapshot, subject.uri):
         who = visible(event.person.name) if event.person else "a hidden account"
-        what = said.get(event.what) or f"sent round {(event.round or 0) + 1}"
-        lines.append((event.at, 0 if event.round is not None else 3, TimelineLine(event.at, who, what)))
+        words_of_event = event_words.get(event.what) or f"sent round {(event.round or 0) + 1}"
+        lines.append((event.at, 0 if event.round is not None else 3, TimelineLine(event.at, who, words_of_event)))
     judged = read.judged_when_decided(snapshot, subject.uri)
     if judged and subject.author.did not in hiding_audits(snapshot, dids=(subject.author.did,)):
         shown = pill(judged.verdict, judged.shadow)
@@ -295,29 +298,31 @@ def _timeline(
             f", stays clean {shown.number} ({shown.interval})" if shown.number else ""
         )
         lines.append((judged.as_of, 1, TimelineLine(judged.as_of, "Sunstead", words, f"round {judged.round + 1}")))
-    for one in past:
-        patch = f", patch {one.seen.patch_id[:12]}" if one.seen.patch_id else ""
-        words, seen = visible(action_words(one, with_notes)), f"round {one.seen.round + 1}{patch}"
-        lines.append((one.known_from, 2, TimelineLine(one.made_at, visible(one.actor.name), words, seen, one)))
+    for action in past:
+        patch = f", patch {action.seen.patch_id[:12]}" if action.seen.patch_id else ""
+        words, seen = visible(action_words(action, with_notes)), f"round {action.seen.round + 1}{patch}"
+        lines.append(
+            (action.known_from, 2, TimelineLine(action.made_at, visible(action.actor.name), words, seen, action))
+        )
     return [line for *_, line in sorted(lines, key=lambda line: line[:2])]
 
 
 def _forms(request: Request, subject: Subject) -> dict[str, object]:
-    """Return what the page's forms carry, for somebody who may act."""
+    """Return the page's form values for somebody who may act."""
     if role_of(request.user, subject.repository_key) < Role.MAINTAINER:
         return {}
-    stand = actions.standings({subject.uri: subject.seen}, timezone.now())[subject.uri]
+    standing = actions.standings({subject.uri: subject.seen}, timezone.now())[subject.uri]
     return {
-        "act": {"seen": subject.seen, "version": stand.version},
+        "act": {"seen": subject.seen, "version": standing.version},
         "shown": {"row": subject},
-        "is_approved": stand.approval is not None and subject.state == "open",
+        "is_approved": standing.approval is not None and subject.state == "open",
     }
 
 
 def approved_round(snapshot: Snapshot, changed: ChangedApproval) -> str | None:
-    """Name the approved patch as the page of the change does; None where it is no longer listed there."""
+    """Return the key of the approved patch on the change's page; None where it is no longer listed there."""
     seen = changed.seen
-    for one in read.rounds(snapshot, changed.uri):
-        if one.number == seen.round + 1 and one.patch_id == seen.patch_id and not one.newest:
-            return one.key
+    for candidate in read.rounds(snapshot, changed.uri):
+        if candidate.number == seen.round + 1 and candidate.patch_id == seen.patch_id and not candidate.newest:
+            return candidate.key
     return None

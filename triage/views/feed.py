@@ -41,9 +41,9 @@ MOST_PULLS = 50
 MOST_OTHERS = 50  # incidents, and as many closures
 SPAN = timedelta(days=30)
 OUTCOMES = {Action.Outcome.NEEDED_FIX: "needed a fix", Action.Outcome.REVERTED: "was reverted"}
-_NO_XML = re.compile("[\ufffe\uffff]")  # all that XML refuses and `visible` leaves
+_NO_XML = re.compile("[\ufffe\uffff]")  # characters that XML forbids and `visible` keeps
 EVERYTHING = QueueQuery()
-Absolute = Callable[[str], str]  # the address of a path here
+Absolute = Callable[[str], str]  # returns the absolute address of a path
 ATOM = "application/atom+xml; charset=utf-8"
 PURPOSE = "feed"
 SUFFIX = ".atom"
@@ -52,7 +52,10 @@ RETRY_SECONDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry: `said` is plain text, `updated_at` is not before `made_at`; `key` tells apart what shares a path."""
+    """One entry: `said` is plain text, `updated_at` is not before `made_at`.
+
+    `key` distinguishes entries with one path.
+    """
 
     title: str
     path: str
@@ -64,44 +67,44 @@ class Entry:
 
 
 def entries(snapshot: Snapshot, roles: Roles, now: datetime, query: QueueQuery = EVERYTHING) -> tuple[Entry, ...]:
-    """All of them for somebody with these roles, the newest first; of closures and incidents those since `now` - 30 d.
+    """Return all entries for somebody with these roles, newest first; closures and incidents of the last 30 days.
 
-    `query` narrows pull requests and incidents as it narrows the queue, and its repository closures too.
+    `query` narrows pull requests and incidents as it narrows the queue; its repository narrows closures too.
 
-    What names a person as the reason of a closure, and every incident, is told to maintainers of its repository.
+    Closures that name a person, and all incidents, are for maintainers of their repository.
     """
     since = now - SPAN
-    found = [
-        *_pulls(snapshot, query),
-        *_closures(snapshot, roles, since, query.repository),
-        *_incidents(snapshot, roles, since, query),
+    all_entries = [
+        *_pull_entries(snapshot, query),
+        *_closure_entries(snapshot, roles, since, query.repository),
+        *_incident_entries(snapshot, roles, since, query),
     ]
-    return tuple(sorted(found, key=lambda one: (one.updated_at, one.title), reverse=True))
+    return tuple(sorted(all_entries, key=lambda entry: (entry.updated_at, entry.title), reverse=True))
 
 
 def written(told: Iterable[Entry], absolute: Absolute) -> str:
-    """The feed as Atom; it does not name its own address, which is a secret."""
+    """Return the feed as Atom; it does not contain its own address, which is a secret."""
     feed = Atom1Feed("Sunstead", absolute(reverse("queue")), "Open pull requests and changes of the fast lane.")
-    for one in told:
-        link = absolute(one.path)
+    for entry in told:
+        link = absolute(entry.path)
         feed.add_item(
-            title=_plain(one.title),
+            title=_printable(entry.title),
             link=link,
-            description=f"<p>{escape(_plain(one.said))}</p>",
-            author_name=_plain(one.by) or None,
-            unique_id=get_tag_uri(f"{link}#{one.key}" if one.key else link, one.made_at),
-            pubdate=one.made_at,
-            updateddate=one.updated_at,
+            description=f"<p>{escape(_printable(entry.said))}</p>",
+            author_name=_printable(entry.by) or None,
+            unique_id=get_tag_uri(f"{link}#{entry.key}" if entry.key else link, entry.made_at),
+            pubdate=entry.made_at,
+            updateddate=entry.updated_at,
         )
     return feed.writeString("utf-8")
 
 
-def _plain(text: str) -> str:
-    """Text of others without anything that hides or that XML refuses."""
-    return _NO_XML.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", visible(text))
+def _printable(text: str) -> str:
+    """Return other people's text without invisible characters and those that XML forbids."""
+    return _NO_XML.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", visible(text))
 
 
-def _pulls(snapshot: Snapshot, query: QueueQuery) -> list[Entry]:
+def _pull_entries(snapshot: Snapshot, query: QueueQuery) -> list[Entry]:
     shown = as_shown.queue(snapshot, replace(query, sort="newest", size=MOST_PULLS))
     rows = sorted((row for group in shown.groups for row in group.rows), key=lambda row: row.opened_at, reverse=True)
     return [_pull(row) for row in rows[:MOST_PULLS]]
@@ -114,36 +117,40 @@ def _pull(row: QueueRow) -> Entry:
         path=reverse("pull", args=[row.uri]),
         said=f"{row.sentence}.",
         made_at=opened,
-        # of what the audit drew nothing is told, nor when it was judged
+        # for a drawn pull request not even the time of its judgement is shown
         updated_at=opened if row.is_sealed else max(opened, judged),
         by=row.author.name,
     )
 
 
-def _closures(snapshot: Snapshot, roles: Roles, since: datetime, only: str) -> Iterator[Entry]:
-    known = LaneClosure.objects.select_related("person", "opened_by").filter(**_where(only)).order_by("-pk")
-    recent = known.filter(
-        Q(closed_at__gte=since) | Q(opened_at__gte=since), Q(author="", voucher="") | _maintained(roles)
+def _closure_entries(snapshot: Snapshot, roles: Roles, since: datetime, only: str) -> Iterator[Entry]:
+    closures = (
+        LaneClosure.objects.select_related("person", "opened_by").filter(**_repository_filter(only)).order_by("-pk")
     )
-    found = list(recent[:MOST_OTHERS])
-    names = naming.names(snapshot, (did for one in found for did in (one.author, one.voucher)))
+    recent = closures.filter(
+        Q(closed_at__gte=since) | Q(opened_at__gte=since), Q(author="", voucher="") | _maintained_filter(roles)
+    )
+    shown = list(recent[:MOST_OTHERS])
+    names = naming.names(snapshot, (did for closure in shown for did in (closure.author, closure.voucher)))
     names |= read.repository_names(snapshot)
-    for one in found:
-        closed = f"{lane_closures.closure_words(lane_closures.as_closure(one, names), names)}."
-        if one.closed_at >= since:
-            yield _lane_entry(closed, one.because, one.closed_at, f"{one.key}-closed")
-        if one.opened_at and one.opened_at >= since:
-            by = visible_name(str(one.opened_by)) if one.opened_by else lane_closures.ERASED
-            yield _lane_entry(f"{by} opened the fast lane again. {closed}", one.opened_because, one.opened_at, one.key)
+    for closure in shown:
+        closed = f"{lane_closures.closure_words(lane_closures.as_closure(closure, names), names)}."
+        if closure.closed_at >= since:
+            yield _lane_entry(closed, closure.because, closure.closed_at, f"{closure.key}-closed")
+        if closure.opened_at and closure.opened_at >= since:
+            by = visible_name(str(closure.opened_by)) if closure.opened_by else lane_closures.ERASED
+            yield _lane_entry(
+                f"{by} opened the fast lane again. {closed}", closure.opened_because, closure.opened_at, closure.key
+            )
 
 
-def _where(only: str) -> dict[str, str]:
-    """Return what chooses the rows of the one repository, so that others do not use up the room."""
+def _repository_filter(only: str) -> dict[str, str]:
+    """Return the filter on one repository, so that others do not fill up the limit."""
     return {"repo_key": only} if only else {}
 
 
-def _maintained(roles: Roles) -> Q:
-    """Return what chooses the rows of repositories that they maintain: rows of others would use up the room."""
+def _maintained_filter(roles: Roles) -> Q:
+    """Return the filter on repositories that they maintain, so that others do not fill up the limit."""
     keys = roles.keys(Role.MAINTAINER)
     return Q() if "" in keys else Q(repo_key__in=keys)
 
@@ -152,23 +159,28 @@ def _lane_entry(title: str, because: str, moment: datetime, key: str) -> Entry:
     return Entry(title, reverse("lane"), f"Because: {because}", moment, moment, key)
 
 
-def _incidents(snapshot: Snapshot, roles: Roles, since: datetime, query: QueueQuery) -> Iterator[Entry]:
-    bad = {"kind": Action.Kind.OUTCOME, "outcome__in": BAD, "undone_at": None, "made_at__gte": since}
-    marks = Action.objects.filter(_maintained(roles), **bad, **_where(query.repository)).order_by("-pk").iterator()
-    found = list(islice(((mark, path) for mark in marks if (path := opened_by(mark))), MOST_OTHERS))
-    subjects = read.subjects(snapshot, [mark.pull_uri for mark, _ in found]) if found else {}
-    for mark, path in found:
+def _incident_entries(snapshot: Snapshot, roles: Roles, since: datetime, query: QueueQuery) -> Iterator[Entry]:
+    conditions = {"kind": Action.Kind.OUTCOME, "outcome__in": BAD, "undone_at": None, "made_at__gte": since}
+    marks = (
+        Action.objects.filter(_maintained_filter(roles), **conditions, **_repository_filter(query.repository))
+        .order_by("-pk")
+        .iterator()
+    )
+    marks_with_paths = list(islice(((mark, path) for mark in marks if (path := opened_by(mark))), MOST_OTHERS))
+    subjects = read.subjects(snapshot, [mark.pull_uri for mark, _ in marks_with_paths]) if marks_with_paths else {}
+    for mark, path in marks_with_paths:
         subject = subjects.get(mark.pull_uri)
         if subject and subject.state == "merged" and is_in_view(subject, query):
             title = f"An approved pull request {OUTCOMES[mark.outcome]} in {subject.repository_name}: {subject.title}"
-            said = "What was known then, what would have held it, and similar pull requests."
-            yield Entry(title, path, said, mark.made_at, mark.made_at, by=subject.author.name)
+            summary = "What was known then, what would have held it, and similar pull requests."
+            yield Entry(title, path, summary, mark.made_at, mark.made_at, by=subject.author.name)
 
 
-@csrf_exempt  # what changes nothing needs no form; a refusal would log the address
+@csrf_exempt  # a page that changes nothing needs no form token; a refusal would log the address
 def atom_feed(request: Request, name: str) -> HttpResponse:
-    """<token>.atom: open pull requests and what happened to the lane, for a token with scope read; 304 where held."""
-    request.path = request.path_info = "/feed/"  # what Django logs of a request that it refuses holds no secret
+    """Serve <token>.atom: open pull requests and lane events, for a token with scope read; 304 where unchanged."""
+    # Django logs the path of a refused request, which must not contain the secret
+    request.path = request.path_info = "/feed/"
     return _feed(request, name)
 
 
@@ -176,30 +188,33 @@ def atom_feed(request: Request, name: str) -> HttpResponse:
 def _feed(request: Request, name: str) -> HttpResponse:
     address, now = request.META.get("REMOTE_ADDR", ""), time.time()
     if wait := throttle.seconds_to_wait(PURPOSE, address, now):
-        return _unreferred(HttpResponse(status=429, headers={"Retry-After": str(wait)}))
+        return _keep_private(HttpResponse(status=429, headers={"Retry-After": str(wait)}))
     token, kind = name[: -len(SUFFIX)], name[-len(SUFFIX) :]
-    found = find_token(token, "read", timezone.now()) if kind == SUFFIX else None
-    if found is None:
+    known_token = find_token(token, "read", timezone.now()) if kind == SUFFIX else None
+    if known_token is None:
         throttle.count_failure(PURPOSE, address, now)
         raise Http404
-    if throttle.count("api", counted_as(found), throttle.MINUTE, now) > settings.API_REQUESTS_A_MINUTE:
+    if throttle.count("api", counted_as(known_token), throttle.MINUTE, now) > settings.API_REQUESTS_A_MINUTE:
         wait = throttle.seconds_left(throttle.MINUTE, now)
-        return _unreferred(HttpResponse(status=429, headers={"Retry-After": str(wait)}))
+        return _keep_private(HttpResponse(status=429, headers={"Retry-After": str(wait)}))
     if request.snapshot is None:
-        return _unreferred(HttpResponse(status=503, headers={"Retry-After": str(RETRY_SECONDS)}))
-    request.roles = roles_of(found.person)
-    return _unreferred(_answer(request, request.snapshot, found))
+        return _keep_private(HttpResponse(status=503, headers={"Retry-After": str(RETRY_SECONDS)}))
+    request.roles = roles_of(known_token.person)
+    return _keep_private(_answer(request, request.snapshot, known_token))
 
 
 def _answer(request: Request, snapshot: Snapshot, token: ApiToken) -> HttpResponse:
-    """The feed, narrowed by `?repository=`, `?q=` and `?mine=1`; a token for one repository gets that one's alone."""
-    filters, held = read_queue(request.GET), str(token.repo_key)
-    named = read.repository_key(snapshot, filters.repository) if filters.repository else held
-    if named is None or held not in ("", named):
+    """Return the feed, narrowed by `?repository=`, `?q=` and `?mine=1`.
+
+    A token for one repository gets only that one.
+    """
+    filters, own_key = read_queue(request.GET), str(token.repo_key)
+    repository_key = read.repository_key(snapshot, filters.repository) if filters.repository else own_key
+    if repository_key is None or own_key not in ("", repository_key):
         raise Http404("This feed has no such repository.")
     now, origin = timezone.now(), request.build_absolute_uri("/")
     only = row_actions.mine(token.person, snapshot) if filters.mine else None
-    query = QueueQuery(repository=named, text=filters.text, only=only)
+    query = QueueQuery(repository=repository_key, text=filters.text, only=only)
     tag = f'W/"{digest((page_state(request, snapshot), now.date(), origin, query))}"'
     response = get_conditional_response(request, etag=tag)
     if response is None:
@@ -209,8 +224,8 @@ def _answer(request: Request, snapshot: Snapshot, token: ApiToken) -> HttpRespon
     return response
 
 
-def _unreferred(response: HttpResponse) -> HttpResponse:
-    """The response, whose address no other page, no search engine and no shared cache is told."""
+def _keep_private(response: HttpResponse) -> HttpResponse:
+    """Return the response with headers that keep its address from other pages, search engines and shared caches."""
     response["Referrer-Policy"] = "no-referrer"
     response["X-Robots-Tag"] = "noindex"
     mark_private(response)

@@ -1,6 +1,6 @@
-"""The inbox: open pull requests by lane on the left, the one that is open on the right, and its page alone.
+"""The inbox: open pull requests by lane on the left, the open one on the right; also its separate page.
 
-Once a week it asks a maintainer how the changes turned out that were merged two weeks ago.
+Once a week it asks a maintainer about the outcomes of changes merged two weeks ago.
 """
 
 from collections.abc import Sequence
@@ -43,12 +43,12 @@ from triage.views.diff import approved_round, shown_change
 from triage.views.queue import at_address, reading, wants_fragment
 
 PANE = "open"  # the id of the pane that a row opens in
-LIST = "results"  # that of the rows by lane
-FIRST = "first"  # that of what asks for the first row, until the pane shows one
+LIST = "results"  # the id of the rows by lane
+FIRST = "first"  # the id of the element that requests the first row while the pane is empty
 EVERY = timedelta(days=7)
-BACK = timedelta(days=28)  # for how long after it turned old enough a merge is asked about
+BACK = timedelta(days=28)  # how long a merge is asked about once it is old enough
 LOOKED_AT = 200
-MOST = 5  # pull requests in one question; the newest come first, since those are remembered best
+MOST = 5  # pull requests in one question; the newest come first, since people remember them best
 GONE = "Nothing changed: somebody answered for one of these before you. Load the page again."
 _due = PerSnapshot[dict[str, datetime]]()
 
@@ -56,9 +56,9 @@ _due = PerSnapshot[dict[str, datetime]]()
 @reading
 @unless_held
 def queue(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Show open pull requests of watched repositories by lane; beside them what `?open=` names.
+    """Show open pull requests of watched repositories by lane, and beside them the one in `?open=`.
 
-    Else the pane asks for the first one itself, once it is in view: phones never ask, and the list comes sooner.
+    Without it the pane requests the first row once it is in view: phones never do, and the list arrives sooner.
     """
     filters = read_queue(request.GET)
     address, fragment = reverse("queue") + filters.search(), wants_fragment(request)
@@ -76,20 +76,18 @@ def queue(request: Request, snapshot: Snapshot) -> HttpResponse:
 
 
 def _lists(request: Request, snapshot: Snapshot, filters: QueueFilters) -> dict[str, object]:
-    """Return the groups of rows with what stands above and below them, and the first row that nobody decided where
-    no other one is open.
-    """
+    """Return the groups of rows with the parts above and below them, and the first undecided row where none is open."""
     query, now, roles = row_actions.query_of(filters, request.user, snapshot), timezone.now(), viewing(request)
-    found = as_shown.queue(snapshot, query)
-    listed = [row for group in found.groups for row in group.rows]
+    shown_queue = as_shown.queue(snapshot, query)
+    listed = [row for group in shown_queue.groups for row in group.rows]
     _, model = read_serving(settings.MODEL_DIR, LABEL)
     lane: ShownLane | None = model.lane if model else None
-    fast = [row for group in found.groups if group.key == "fast_lane" for row in group.rows if not row.shadow]
-    counted = row_actions.less_in_flight(found, query, snapshot, now)
+    fast = [row for group in shown_queue.groups if group.key == "fast_lane" for row in group.rows if not row.shadow]
+    counted = row_actions.less_in_flight(shown_queue, query, snapshot, now)
     acts = row_actions.acts_of(request.user, roles, snapshot, listed, now)
     groups = rows.group_views(counted, filters, present(snapshot))
     shown: dict[str, object] = {
-        "found": found,
+        "found": shown_queue,
         "groups": groups,
         "is_beyond": filters.page > max((group.pages for group in groups), default=1),
         "tiles": rows.tiles(counted),
@@ -110,26 +108,26 @@ def _lists(request: Request, snapshot: Snapshot, filters: QueueFilters) -> dict[
 
 
 def _approved(snapshot: Snapshot, filters: QueueFilters, query: read.QueueQuery) -> tuple[read.Approved, ...]:
-    """Return what is approved and not merged yet, which stands below all lanes alone."""
+    """Return what is approved and not merged yet; it is shown only below the unfiltered lanes."""
     if replace(filters, mine=False).narrowed:
         return ()
-    return tuple(one for one in as_shown.approved(snapshot) if is_in_view(one.subject, query))
+    return tuple(approval for approval in as_shown.approved(snapshot) if is_in_view(approval.subject, query))
 
 
 def _beside(request: Request, snapshot: Snapshot) -> dict[str, object]:
-    """Return what the inbox says of the lists beside it, and the merges whose outcome this viewer is asked about."""
+    """Return the sizes of the lists beside the inbox, and the merges whose outcome this viewer is asked about."""
     person, now = request.user, timezone.now()
-    asks = isinstance(person, Person)
-    asked = question_for(person, viewing(request), snapshot, present(snapshot), now) if asks else ()
-    return {"lists": lists.count_lists(request, snapshot), "asked": asked, "days": settings.LABEL_WINDOW_DAYS}
+    is_person = isinstance(person, Person)
+    merges = question_for(person, viewing(request), snapshot, present(snapshot), now) if is_person else ()
+    return {"lists": lists.count_lists(request, snapshot), "asked": merges, "days": settings.LABEL_WINDOW_DAYS}
 
 
 def updated_list(
     request: Request, snapshot: Snapshot, view: QueueFilters, opened: str, said: str, **told: object
 ) -> HttpResponse:
-    """The list of an open page anew, with `opened` in the pane, `said` aloud, and in the pane what else is `told`.
+    """Return an open page's list anew, with `opened` in the pane, `said` announced, and `told` added to the context.
 
-    Where the `view` of the page opens nothing, a phone goes on showing its list.
+    Where the page's `view` opens nothing, a phone keeps showing its list.
     """
     filters, offered = replace(view, opened=opened), not view.opened
     address = reverse("queue") + filters.search()
@@ -142,9 +140,10 @@ def updated_list(
 def pane(
     request: Request, snapshot: Snapshot, uri: str, filters: QueueFilters, offered: bool = False
 ) -> dict[str, object]:
-    """Return what the pane shows of one pull request; `item` is None where none such is open here.
+    """Return the pane's context for one pull request; `item` is None where it is not open here.
 
-    `offered`: nobody asked for it. Only wide screens show it, nobody else is told of it and no reading is measured.
+    `offered`: the row opened by itself. Then only wide screens show it, others do not learn of it, and no reading is
+    timed.
     """
     row = as_shown.pull(snapshot, uri)
     if row is None:
@@ -176,15 +175,15 @@ def pull(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
 
 
 def _settled_pull(snapshot: Snapshot, uri: str) -> HttpResponse:
-    """Lead to the history of a pull request that left the inbox; 404 where none has this address."""
-    found = read.subjects(snapshot, [uri]).get(uri)
-    if found is None or found.state not in ("merged", "closed"):
+    """Redirect to the history of a pull request that left the inbox; 404 for an unknown address."""
+    subject = read.subjects(snapshot, [uri]).get(uri)
+    if subject is None or subject.state not in ("merged", "closed"):
         raise Http404("No open pull request of a watched repository has this address; it may be merged or closed.")
     return redirect("history", uri=uri)
 
 
 def expanded(request: Request, snapshot: Snapshot, row: read.QueueRow) -> rows.Expanded:
-    """Return what is read only for the pull request that is open; nothing of what the audit keeps back."""
+    """Return the data read only for the open pull request, without what a pending audit hides."""
     home = read.forge_home(snapshot, row.uri, row.author.did, row.repository_key)
     place = forge_place(home, settings.APPVIEW_URL)
     if row.is_sealed:
@@ -192,16 +191,16 @@ def expanded(request: Request, snapshot: Snapshot, row: read.QueueRow) -> rows.E
         return rows.Expanded(place=place, facts=public)
     explained = read.explain_trust(snapshot, row.author.did, row.repository_key, policy_from_settings())
     exact = sees_thresholds(viewing(request), row.repository_key)
-    said = objections.sentences(row.author.did, row.uri, row.repository_key, row.repository_name)
+    objection_sentences = objections.sentences(row.author.did, row.uri, row.repository_key, row.repository_name)
     review = read.content_review(snapshot, row.uri)
     quotes, facts = flag_quotes(snapshot, row.uri, review), read.change_facts(snapshot, row.uri)
     dismissed = row_actions.dismissal_words(row.uri) if exact else {}
-    return rows.Expanded(explained, review, exact, said, place, quotes, facts, dismissed)
+    return rows.Expanded(explained, review, exact, objection_sentences, place, quotes, facts, dismissed)
 
 
 @dataclass(frozen=True, slots=True)
 class AskedMerge:
-    """A merged pull request that the question names, with what its form sends."""
+    """A merged pull request in the question, with its form's value."""
 
     subject: Subject
     merged_at: datetime
@@ -211,17 +210,17 @@ class AskedMerge:
 def question_for(
     person: Person, roles: Roles, snapshot: Snapshot, stream: datetime, now: datetime
 ) -> tuple[AskedMerge, ...]:
-    """The merges to ask this person about; none where they answered within the week or maintain nothing.
+    """Return the merges to ask this person about; none where they answered within the week or maintain nothing.
 
-    `stream` is the present of the data, `now` the wall clock.
+    `stream` is the present time of the data, `now` the wall clock.
     """
     if person.outcomes_asked_at is not None and now < person.outcomes_asked_at + EVERY:
         return ()
     due = _merges_due(person, roles, snapshot, stream)
     subjects = read.subjects(snapshot, due) if due else {}
-    made = actions.versions(subjects)
+    versions = actions.versions(subjects)
     return tuple(
-        AskedMerge(subjects[uri], merged_at, written_choice(uri, subjects[uri].seen, made[uri]))
+        AskedMerge(subjects[uri], merged_at, written_choice(uri, subjects[uri].seen, versions[uri]))
         for uri, merged_at in due.items()
         if uri in subjects
     )
@@ -230,18 +229,18 @@ def question_for(
 def mark_fine(
     person: Person, roles: Roles, snapshot: Snapshot, chosen: Sequence[str], stream: datetime, now: datetime
 ) -> list[Action]:
-    """Mark these merges as clean and ask again in a week; `chosen` are what the question's form sends.
+    """Mark these merges as clean and ask again in a week; `chosen` are the question's form values.
 
     Raises ActionProblem or Conflict, with nothing marked.
     """
-    wanted = [replace(read_choice(one), kind=Action.Kind.OUTCOME, outcome=Action.Outcome.CLEAN) for one in chosen]
-    uris = {one.uri for one in wanted}
+    wanted = [replace(read_choice(choice), kind=Action.Kind.OUTCOME, outcome=Action.Outcome.CLEAN) for choice in chosen]
+    uris = {choice.uri for choice in wanted}
     if not uris or len(uris) != len(wanted) or not uris <= _merges_due(person, roles, snapshot, stream).keys():
         raise ActionProblem(GONE)
     with transaction.atomic():
-        made = actions.act(person, read.decided_subjects(snapshot, uris), wanted, now)
+        done = actions.act(person, read.decided_subjects(snapshot, uris), wanted, now)
         ask_next_week(person, now)
-    return made
+    return done
 
 
 def ask_next_week(person: Person, now: datetime) -> None:
@@ -259,14 +258,14 @@ def ask_again(person: Person, undone: Sequence[Action]) -> bool:
 
 
 def _merges_due(person: Person, roles: Roles, snapshot: Snapshot, stream: datetime) -> dict[str, datetime]:
-    """Return when each was merged that turned old enough lately and whose outcome nobody marked."""
+    """Return the merge times of recent merges that are old enough and unmarked, by at-uri."""
     keys = roles.keys(Role.MAINTAINER)
     if not keys:
         return {}
     before = stream - timedelta(days=settings.LABEL_WINDOW_DAYS)
     span = (before - BACK, before)
-    asked = (person.did, keys, before.date())
-    found = _due.get(snapshot, asked, lambda: read.unmarked_merges(snapshot, str(person.did), keys, *span, LOOKED_AT))
-    marks = Action.objects.filter(kind=Action.Kind.OUTCOME, undone_at=None, pull_uri__in=list(found))
+    key = (person.did, keys, before.date())
+    merges = _due.get(snapshot, key, lambda: read.unmarked_merges(snapshot, str(person.did), keys, *span, LOOKED_AT))
+    marks = Action.objects.filter(kind=Action.Kind.OUTCOME, undone_at=None, pull_uri__in=list(merges))
     marked = set(marks.values_list("pull_uri", flat=True))  # the worker may not know of them yet
-    return dict(islice((one for one in found.items() if one[0] not in marked), MOST))
+    return dict(islice((merge for merge in merges.items() if merge[0] not in marked), MOST))

@@ -1,4 +1,4 @@
-"""Offers lanes to open on an estimate, with the same figures on every page until they change."""
+"""Offers to open a lane on an estimate; every page shows the same figures until they change."""
 
 from dataclasses import asdict, dataclass, fields
 from hashlib import blake2s
@@ -28,9 +28,9 @@ from triage.services.repository_settings import newest
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """An offer in words, with the address of the page that takes it.
+    """An offer in words, with the address of the page that accepts it.
 
-    `settled` is how many rows of the shadow report are settled; `where` names the repository where there are several.
+    `settled` counts settled rows of the shadow report; `where` names the repository where there are several.
     """
 
     said: str
@@ -44,29 +44,29 @@ _offers = PerSnapshot[Offer | None]()
 
 
 def past_of(snapshot: Snapshot, key: str) -> LanePast | None:
-    """Return `read.lane_past`, counted once for each snapshot and repository."""
+    """Return `read.lane_past`, computed once for each snapshot and repository."""
     return _pasts.get(snapshot, key, lambda: read.lane_past(snapshot, key, policy_from_settings(), present(snapshot)))
 
 
 def offer_token(past: LanePast) -> str:
-    """Return a digest of the figures that a form shows, "" without an offer: it differs once they change."""
+    """Return a digest of a form's figures, "" without an offer: it differs once they change."""
     if past.offer is None:
         return ""
     return blake2s(repr((past.repository.key, asdict(past.offer))).encode(), digest_size=16).hexdigest()
 
 
 def standing(key: str) -> EstimatedLane | None:
-    """Return the standing opening of a repository; None without one."""
-    return next((one for one in estimated_lanes.standing_openings() if one.repo_key == key), None)
+    """Return the opening in force in a repository; None without one."""
+    return next((opening for opening in estimated_lanes.standing_openings() if opening.repo_key == key), None)
 
 
 def figures_of(opening: EstimatedLane) -> Offer:
-    """Return the figures that a lane was opened on."""
-    return Offer(**{one.name: getattr(opening, one.name) for one in fields(Offer)})
+    """Return the figures on which a lane was opened."""
+    return Offer(**{field.name: getattr(opening, field.name) for field in fields(Offer)})
 
 
 def state_of(past: LanePast, opening: EstimatedLane | None) -> State:
-    """Return the state of the lane; an opening or end that the snapshot does not hold yet counts already."""
+    """Return the state of the lane; an opening or end that the snapshot does not hold yet already counts."""
     if past.basis == "certified":
         return "certified"
     if opening is not None:
@@ -84,19 +84,21 @@ def may_be_opened() -> bool:
 def offered(snapshot: Snapshot, roles: Roles, repository: str) -> Offered | None:
     """Return the queue's offer to this viewer: for `repository`, or their first one in shadow mode; else None."""
     watched = read.watched_repositories(snapshot) if may_be_opened() else ()
-    mine = [
-        one
-        for one in watched
-        if repository in ("", one.key) and roles.role(one.key) >= Role.MAINTAINER and newest(one).shadow
+    candidates = [
+        candidate
+        for candidate in watched
+        if repository in ("", candidate.key)
+        and roles.role(candidate.key) >= Role.MAINTAINER
+        and newest(candidate).shadow
     ]
-    rest = {one.repository: one.basis for one in lane_states(snapshot)} if mine else {}
-    for one in mine:
-        if rest.get(one.key) in ("certified", "by_hand"):
+    bases = {candidate.repository: candidate.basis for candidate in lane_states(snapshot)} if candidates else {}
+    for candidate in candidates:
+        if bases.get(candidate.key) in ("certified", "by_hand"):
             continue
-        budget = one.settings.budget or policy_from_settings().thresholds.budget
-        if offer := _offers.get(snapshot, budget, lambda budget=budget: _present(snapshot, budget)):
-            where = visible_name(one.name) if len(watched) > 1 else ""
-            return Offered(lane_words.notice_words(offer, budget), lane_address(one.key), where=where)
+        budget = candidate.settings.budget or policy_from_settings().thresholds.budget
+        if offer := _offers.get(snapshot, budget, lambda budget=budget: _present_offer(snapshot, budget)):
+            where = visible_name(candidate.name) if len(watched) > 1 else ""
+            return Offered(lane_words.notice_words(offer, budget), lane_address(candidate.key), where=where)
     return None
 
 
@@ -117,6 +119,6 @@ def lane_address(key: str) -> str:
     return f"{reverse('lane')}?{urlencode({'repository': key})}"
 
 
-def _present(snapshot: Snapshot, budget: float) -> Offer | None:
+def _present_offer(snapshot: Snapshot, budget: float) -> Offer | None:
     policy = policy_from_settings()
     return OFFERS.read(snapshot, policy, str(is_served(policy.models)), [budget], present(snapshot))[budget]

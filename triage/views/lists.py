@@ -1,6 +1,6 @@
-"""Lists of what left the queue or waits beside it: settled pull requests, incidents, audits, snoozed rows.
+"""Lists of pull requests outside the queue: settled, incidents, audits, snoozed rows.
 
-For maintainers also the page of one incident, closing and opening the lane, and the answers to the audit.
+For maintainers also the page of one incident, closing and opening the lane, and answers to audits.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ from triage.views.actions import acting_page, answer_conflict, answer_rows, filt
 from triage.views.inbox import PANE
 from triage.views.queue import reading
 
-# Which of a form's fields name what is closed, by its button; without one all of them.
+# Form fields that define the scope of a closure, by button; without a button all of them.
 SCOPES: Mapping[str, tuple[str, ...]] = {
     "": ("repo_key", "author", "voucher"),
     "repository": ("repo_key",),
@@ -62,7 +62,7 @@ NOT_OPEN = "No open pull request of a watched repository has this address."
 
 
 def for_maintainers(page: Page) -> Page:
-    """A page that sends whoever is not signed in to sign in."""
+    """Wrap a page so that people who are not signed in go to the sign-in."""
 
     @wraps(page)
     def answer(request: Request, snapshot: Snapshot, **arguments: str) -> HttpResponse:
@@ -75,7 +75,7 @@ def for_maintainers(page: Page) -> Page:
 
 
 def for_any_maintainer(page: Page) -> Page:
-    """A page for whoever maintains something here: it may name thresholds, and what an attack would bring."""
+    """Wrap a page for people who maintain something here: it may show thresholds and the effects of attacks."""
 
     @wraps(page)
     def say_result(request: Request, snapshot: Snapshot) -> HttpResponse:
@@ -90,32 +90,32 @@ def for_any_maintainer(page: Page) -> Page:
 
 @for_maintainers
 def incident(request: Request, snapshot: Snapshot, key: str) -> HttpResponse:
-    """Return what was known when an approved pull request that was marked bad was approved, and what follows."""
+    """Show the facts known when a pull request was approved that was later marked bad, and the consequences."""
     mark = find_mark(key)
     require(request, mark.repo_key, Role.MAINTAINER)
-    found, subject = as_shown.incident(snapshot, mark.pull_uri, present(snapshot)), _subject(snapshot, mark.pull_uri)
+    details, subject = as_shown.incident(snapshot, mark.pull_uri, present(snapshot)), _subject(snapshot, mark.pull_uri)
     if subject.state != "merged":
         raise Http404(NEVER_MERGED)
-    if found is None:
+    if details is None:
         raise Http404(NEVER_APPROVED)
     newest = Action.objects.filter(pull_uri=mark.pull_uri, kind=Action.Kind.OUTCOME, undone_at=None).latest("pk")
-    hidden = hiding_audits(snapshot, dids=(found.author.did,))
-    reasons = [one for one in explain.told_reasons(found.verdict) if not (hidden and "probability" in one.params)]
+    hidden = hiding_audits(snapshot, dids=(details.author.did,))
+    reasons = [item for item in explain.told_reasons(details.verdict) if not (hidden and "probability" in item.params)]
     page = {
-        "incident": found,
+        "incident": details,
         "subject": subject,
         "mark": mark,
         "trouble": read.troubles_in_words(snapshot, [mark.pull_uri]).get(mark.pull_uri),
         "corrected": newest if newest.outcome not in BAD else None,
-        "lane": pills.lane_word(found.verdict),
+        "lane": pills.lane_word(details.verdict),
         "reasons": [visible(explain.sentence(reason)) for reason in reasons],
         "hidden_authors": hidden,
-        "would_hold": [incident_words.tightened_words(one) for one in found.would_hold],
-        "like_it": [(one, [incident_words.SHARE_WORDS[name] for name in one.shares]) for one in found.like_it],
-        "shared": [(words, found.shared[name]) for name, words in incident_words.SHARE_WORDS.items()],
-        "budget": incident_words.budget_words(found.budget),
+        "would_hold": [incident_words.tightened_words(item) for item in details.would_hold],
+        "like_it": [(item, [incident_words.SHARE_WORDS[name] for name in item.shares]) for item in details.like_it],
+        "shared": [(words, details.shared[name]) for name, words in incident_words.SHARE_WORDS.items()],
+        "budget": incident_words.budget_words(details.budget),
         "may_close_everywhere": role_of(request.user, "") >= Role.MAINTAINER,
-        "standing": [one for one in banners(request, snapshot) if one[0].repository in ("", mark.repo_key)],
+        "standing": [item for item in banners(request, snapshot) if item[0].repository in ("", mark.repo_key)],
         "next": reverse("incident", args=[key]),
     }
     return render(request, "lists/incident.html", page)
@@ -124,13 +124,13 @@ def incident(request: Request, snapshot: Snapshot, key: str) -> HttpResponse:
 @acting_page
 def close(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Close the lane at once."""
-    told = request.POST
-    scope = _scope(snapshot, told)
+    form = request.POST
+    scope = _scope(snapshot, form)
     person = require(request, scope.repo_key, Role.MAINTAINER)
     if scope.repo_key and scope.repo_key not in read.repository_names(snapshot):
         raise ActionProblem("Nothing changed: no watched repository has this name.")
-    made, is_new = lane_closures.close_lane(person, scope, told.get("because", ""), timezone.now())
-    closure = lane_closures.as_closure(made, {})
+    closure_row, is_new = lane_closures.close_lane(person, scope, form.get("because", ""), timezone.now())
+    closure = lane_closures.as_closure(closure_row, {})
     words = lane_closures.closure_words(closure, lane_closures.names_in(snapshot, [closure]))
     messages.info(request, f"{visible(words)}{'.' if is_new else ' before you did: it stays closed.'}")
     return HttpResponseRedirect(safe_next(request))
@@ -149,50 +149,50 @@ def reopen(request: Request, snapshot: Snapshot) -> HttpResponse:
 
 @acting_page
 def answer_audit(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Answer the audit's question and see the rest; 409 where it changed or somebody answered before."""
-    told = request.POST
-    row = as_shown.pull(snapshot, told.get("uri", ""))
+    """Save the answer to an audit and show the rest; 409 where the change differs or somebody answered before."""
+    form = request.POST
+    row = as_shown.pull(snapshot, form.get("uri", ""))
     if row is None:
         raise Http404("No open pull request of a watched repository has this address.")
     person = require(request, row.repository_key, Role.MAINTAINER)
-    wanted = {"yes": True, "no": False}.get(told.get("answer", ""))
-    if wanted is None:
+    would_merge = {"yes": True, "no": False}.get(form.get("answer", ""))
+    if would_merge is None:
         raise ActionProblem("Answer yes or no. Not saved.")
-    seen: Seen = read_seen(told.dict())
+    seen: Seen = read_seen(form.dict())
     now = timezone.now()
     try:
-        audit.answer(person, row, seen, wanted, told.get("because", ""), now)
+        audit.answer(person, row, seen, would_merge, form.get("because", ""), now)
     except Conflict as conflict:
         return answer_conflict(request, snapshot, conflict, now)
     note_verdict(person, row.uri, now)
-    said = f"Audit of {row_actions.named_pull(row.uri, snapshot)} answered."
-    return answer_rows(request, snapshot, [row.uri], now, said, row.uri)
+    announcement = f"Audit of {row_actions.named_pull(row.uri, snapshot)} answered."
+    return answer_rows(request, snapshot, [row.uri], now, announcement, row.uri)
 
 
-def _scope(snapshot: Snapshot, told: Mapping[str, str]) -> lane_closures.Scope:
-    """Return what a form names, people by handle or DID; with `scope` the part of it that its button is about."""
-    names = SCOPES.get(told.get("scope", ""))
+def _scope(snapshot: Snapshot, form: Mapping[str, str]) -> lane_closures.Scope:
+    """Return the scope that a form names, people by handle or DID; with `scope` only its button's fields."""
+    names = SCOPES.get(form.get("scope", ""))
     if names is None:
         raise ActionProblem("Nothing changed: this button does not exist.")
-    repo_key, *people = (told.get(name, "") if name in names else "" for name in SCOPES[""])
+    repo_key, *people = (form.get(name, "") if name in names else "" for name in SCOPES[""])
     return lane_closures.read_scope(repo_key, *(_did_of(snapshot, text) for text in people))
 
 
 def _did_of(snapshot: Snapshot, text: str) -> str:
-    """Return the DID of a handle, anything else as it is; ActionProblem for a handle of nobody here."""
+    """Return the DID of a handle, anything else unchanged; raise ActionProblem for an unknown handle."""
     handle = parse_handle(text)
     if handle is None:
         return text
-    known = read.dids_of_handles(snapshot, {handle})
-    if handle not in known:
+    dids = read.dids_of_handles(snapshot, {handle})
+    if handle not in dids:
         raise ActionProblem(f"Nothing was closed. Nobody seen here has the handle “{handle}”. Write their DID.")
-    return known[handle]
+    return dids[handle]
 
 
 def find_mark(key: str) -> Action:
-    """The mark that opened the incident at this address; 404 where there is none."""
-    found = Action.objects.filter(key=key, kind=Action.Kind.OUTCOME, outcome__in=BAD, undone_at=None)
-    mark = found.select_related("person").first()
+    """Return the mark that opened the incident at this address; 404 where there is none."""
+    marks = Action.objects.filter(key=key, kind=Action.Kind.OUTCOME, outcome__in=BAD, undone_at=None)
+    mark = marks.select_related("person").first()
     if mark is None:
         raise Http404(NO_INCIDENT)
     return mark
@@ -208,17 +208,17 @@ def _subject(snapshot: Snapshot, uri: str) -> read.Subject:
 @reading
 @unless_held
 def settled(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Merged and closed pull requests of watched repositories, the newest first."""
+    """List merged and closed pull requests of watched repositories, newest first."""
     filters = read_list(request.GET)
     return render(request, "lists/settled.html", {"filters": filters, "found": read.settled(snapshot, filters.query())})
 
 
 @for_any_maintainer
 def incidents(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Incidents in the repositories that the viewer maintains, open ones first."""
+    """List incidents in the viewer's repositories, open ones first."""
     filters = read_list(request.GET)
-    found = incidents_of(viewing(request)).filter(pull_uri__startswith=filters.by_author)
-    page = Paginator(found, PAGE).get_page(filters.page)
+    incident_marks = incidents_of(viewing(request)).filter(pull_uri__startswith=filters.by_author)
+    page = Paginator(incident_marks, PAGE).get_page(filters.page)
     subjects = read.subjects(snapshot, [mark.pull_uri for mark in page])
     lines = [(mark, subjects.get(mark.pull_uri)) for mark in page]
     return render(request, "lists/incidents.html", {"filters": filters, "page": page, "lines": lines})
@@ -226,7 +226,7 @@ def incidents(request: Request, snapshot: Snapshot) -> HttpResponse:
 
 @acting_page
 def handle_incident(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Say that nothing is left to do about an incident, or open it again with `handled=0`."""
+    """Mark an incident as handled, or open it again with `handled=0`."""
     signed_in(request)
     mark = find_mark(request.POST.get("key", ""))
     person = require(request, mark.repo_key, Role.MAINTAINER)
@@ -238,47 +238,55 @@ def handle_incident(request: Request, snapshot: Snapshot) -> HttpResponse:
 
 @for_any_maintainer
 def audits(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Audits due and answered in the repositories that the viewer maintains."""
+    """List due and answered audits in the viewer's repositories."""
     filters, roles = read_list(request.GET), viewing(request)
-    due = [one for one in lists.audits_due(snapshot, roles) if one.uri.startswith(filters.by_author)]
+    due = [
+        audit_answer
+        for audit_answer in lists.audits_due(snapshot, roles)
+        if audit_answer.uri.startswith(filters.by_author)
+    ]
     keys = roles.keys(Role.MAINTAINER)
-    mine = Q() if "" in keys else Q(repo_key__in=keys)
-    given = (
-        AuditAnswer.objects.filter(mine, pull_uri__startswith=filters.by_author)
+    maintained = Q() if "" in keys else Q(repo_key__in=keys)
+    answers = (
+        AuditAnswer.objects.filter(maintained, pull_uri__startswith=filters.by_author)
         .select_related("person")
         .order_by("-made_at", "-pk")
     )
-    page = Paginator(given, PAGE).get_page(filters.page)
-    subjects = read.subjects(snapshot, [one.pull_uri for one in page])
-    answered = [(one, subjects.get(one.pull_uri)) for one in page]
+    page = Paginator(answers, PAGE).get_page(filters.page)
+    subjects = read.subjects(snapshot, [audit_answer.pull_uri for audit_answer in page])
+    answered = [(audit_answer, subjects.get(audit_answer.pull_uri)) for audit_answer in page]
     shown = {"filters": filters, "due": due[:PAGE], "due_total": len(due), "page": page, "answered": answered}
     return render(request, "lists/audits.html", shown)
 
 
 @reading
 def snoozed(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Rows that somebody hid from the queue, each with until when and by whom."""
+    """List snoozed rows, each with its end and who snoozed it."""
     filters = read_list(request.GET)
-    found = [one for one in snoozing.in_force(snapshot, timezone.now()) if one.pull_uri.startswith(filters.by_author)]
-    page, roles = Paginator(found, PAGE).get_page(filters.page), viewing(request)
-    shown = {row.uri: row for row in as_shown.pulls(snapshot, [one.pull_uri for one in page])}
+    snoozes = [
+        hidden_row
+        for hidden_row in snoozing.in_force(snapshot, timezone.now())
+        if hidden_row.pull_uri.startswith(filters.by_author)
+    ]
+    page, roles = Paginator(snoozes, PAGE).get_page(filters.page), viewing(request)
+    shown = {row.uri: row for row in as_shown.pulls(snapshot, [hidden_row.pull_uri for hidden_row in page])}
     items = [
         (
-            one,
+            hidden_row,
             rows.row_view(row, present(snapshot), QueueFilters()),
-            snoozing.snooze_words(one),
-            roles.role(one.repo_key) >= Role.MAINTAINER,
+            snoozing.snooze_words(hidden_row),
+            roles.role(hidden_row.repo_key) >= Role.MAINTAINER,
         )
-        for one in page
-        if (row := shown.get(one.pull_uri))
+        for hidden_row in page
+        if (row := shown.get(hidden_row.pull_uri))
     ]
-    flagged = snoozing.count_flagged(found)
+    flagged = snoozing.count_flagged(snoozes)
     return render(request, "lists/snoozed.html", {"filters": filters, "page": page, "items": items, "flagged": flagged})
 
 
 @acting_page
 def snooze(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Hide a row from the queue until a day or until it changes; 409 where it changed since it was shown."""
+    """Snooze a row until a day or until it changes; 409 where it changed since it was displayed."""
     row = as_shown.pull(snapshot, request.POST.get("uri", ""))
     if row is None:
         raise Http404(NOT_OPEN)
@@ -291,51 +299,56 @@ def snooze(request: Request, snapshot: Snapshot) -> HttpResponse:
         return answer_conflict(request, snapshot, conflict, now)
     if request.htmx.target == PANE:
         return answer_rows(request, snapshot, [row.uri], now, f"Snoozed {visible(row.label)}.", following)
-    return _to(request, reverse("queue") + filters_of(request).opening(""))
+    return _redirect(request, reverse("queue") + filters_of(request).opening(""))
 
 
-def _to(request: Request, address: str) -> HttpResponse:
-    return HttpResponseClientRedirect(address) if request.htmx else HttpResponseRedirect(address)
+def _redirect(request: Request, target: str) -> HttpResponse:
+    return HttpResponseClientRedirect(target) if request.htmx else HttpResponseRedirect(target)
 
 
 @acting_page
 def show_now(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Put a snoozed row back into the queue."""
     signed_in(request)
-    found = get_object_or_404(Snooze, key=request.POST.get("key", ""))
-    snoozing.show_now(require(request, found.repo_key, Role.MAINTAINER), found, timezone.now())
+    hidden_row = get_object_or_404(Snooze, key=request.POST.get("key", ""))
+    snoozing.show_now(require(request, hidden_row.repo_key, Role.MAINTAINER), hidden_row, timezone.now())
     messages.info(request, "It is in the inbox again.")
-    return _to(request, safe_next(request))
+    return _redirect(request, safe_next(request))
 
 
 @acting_page
 def save_filter(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Keep the view from which the form was sent under a name, for the viewer alone."""
+    """Save the form's view under a name, for the viewer alone."""
     lists.save_filter(signed_in(request), request.POST.get("name", ""), filters_of(request))
-    return _to(request, safe_next(request))
+    return _redirect(request, safe_next(request))
 
 
 @acting_page
 def drop_filter(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Delete a filter that the viewer saved."""
+    """Delete a saved filter of the viewer."""
     lists.drop_filter(signed_in(request), request.POST.get("name", ""))
-    return _to(request, safe_next(request))
+    return _redirect(request, safe_next(request))
 
 
 @acting_page
 def answer_outcomes(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Answer the weekly question: all of these merges turned out fine, or ask again next week."""
+    """Save the answer to the weekly question: all of these merges turned out fine, or ask again next week."""
     person, roles = require(request, "", Role.VIEWER), viewing(request)
     if roles.highest() < Role.MAINTAINER:
         raise PermissionDenied("Only maintainers set outcomes.")
     now = timezone.now()
     if request.POST.get("answer") != "fine":
         inbox.ask_next_week(person, now)
-        said = "You are asked again in a week."
+        announcement = "You are asked again in a week."
     else:
-        made = inbox.mark_fine(person, roles, snapshot, request.POST.getlist("pull"), present(snapshot), now)
-        said = row_actions.done_words(made, snapshot)
+        done = inbox.mark_fine(person, roles, snapshot, request.POST.getlist("pull"), present(snapshot), now)
+        announcement = row_actions.done_words(done, snapshot)
     if not request.htmx:
         return HttpResponseRedirect(safe_next(request))
-    shown = {"said": said, "fragment": True, "lists": lists.count_lists(request, snapshot), "next": safe_next(request)}
+    shown = {
+        "said": announcement,
+        "fragment": True,
+        "lists": lists.count_lists(request, snapshot),
+        "next": safe_next(request),
+    }
     return render(request, "inbox/_said.html", shown)

@@ -1,4 +1,4 @@
-"""Maintainers' work for contributors: hand out and take back links, answer objections, see who is late."""
+"""Maintainers' work for contributors: create and revoke links, answer objections, see late answers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -33,14 +33,14 @@ SHOWN = 200  # objections on the page, and links of one contributor
 
 @dataclass(frozen=True, slots=True)
 class ObjectionView:
-    """An objection as shown; `late` where nobody answered in time. The text is the contributor's."""
+    """An objection for display; `late` where nobody answered in time. The text is the contributor's."""
 
     key: str
     did: str
     pull_uri: str
     repo_key: str
     text: str
-    spoken_by: str  # who spoke, as the beginning of a sentence
+    spoken_by: str  # the speaker, as the beginning of a sentence
     made_at: datetime
     due_at: datetime
     state: str
@@ -52,22 +52,22 @@ class ObjectionView:
 @require_safe
 @never_cache
 def rights(request: Request, did: str) -> HttpResponse:
-    """The links of a contributor, their objections, and the forms that hand a link or write for them."""
+    """Show a contributor's links and objections, and the forms that create a link or object in their name."""
     person = did_of(did)
     by, _ = _handler(request, person)
     roles = viewing(request)
     links = ContributorLink.objects.filter(did=person).select_related("made_by").order_by("-made_at")[:SHOWN]
-    held = [(one, may_revoke(one, by, roles)) for one in links]
-    found = [_offered_to(roles, one) for one in _objections(request, None) if one.did == person]
-    told = {"did": person, "links": held, "objections": found, "now": timezone.now()}
-    told["links_to"] = open_offers(request, person)
-    return render(request, "rights/rights.html", _with_titles(request, told | objection_choices(request, person)))
+    links_with_rights = [(item, may_revoke(item, by, roles)) for item in links]
+    objections_of = [_with_permission(roles, item) for item in _objections(request, None) if item.did == person]
+    context = {"did": person, "links": links_with_rights, "objections": objections_of, "now": timezone.now()}
+    context["links_to"] = open_offers(request, person)
+    return render(request, "rights/rights.html", _with_titles(request, context | objection_choices(request, person)))
 
 
 @require_POST
 @never_cache
 def hand_link(request: Request, did: str) -> HttpResponse:
-    """Make a link to everything, or with `pull` to that decision; shown once, with an answer to paste."""
+    """Create a link to everything, or with `pull` to that decision; it is shown once, with an answer to paste."""
     person, pull_uri, now = did_of(did), request.POST.get("pull", "").strip(), timezone.now()
     by, repo_key = _handler(request, person)
     row = as_shown.pull(request.snapshot, pull_uri) if pull_uri and request.snapshot else None
@@ -87,7 +87,7 @@ def hand_link(request: Request, did: str) -> HttpResponse:
 @require_POST
 @never_cache
 def take_link(request: Request, did: str, number: int) -> HttpResponse:
-    """Take back a link that was handed out for a repository that whoever asks maintains, or by themselves."""
+    """Revoke a link that the viewer created, or that belongs to a repository that they maintain."""
     person = did_of(did)
     by, _ = _handler(request, person)
     link = get_object_or_404(ContributorLink, pk=number, did=person)
@@ -101,10 +101,14 @@ def take_link(request: Request, did: str, number: int) -> HttpResponse:
 @require_safe
 @never_cache
 def objections(request: Request) -> HttpResponse:
-    """Objections to what whoever asks maintains: those still open, the most urgent first, or with `?all` every one."""
+    """List objections in the viewer's repositories: open ones, most urgent first, or with `?all` every one."""
     _, roles = _maintainer(request)
     state = None if "all" in request.GET else Objection.State.OPEN
-    shown = [_offered_to(roles, one) for one in _objections(request, state) if _concerns(request, roles, one)]
+    shown = [
+        _with_permission(roles, objection)
+        for objection in _objections(request, state)
+        if _may_read(request, roles, objection)
+    ]
     return render(
         request,
         "rights/objections.html",
@@ -118,13 +122,13 @@ def answer_objection(request: Request) -> HttpResponse:
     """Accept or reject an objection: `key`, `state`, `answer`; never one's own."""
     by, roles = _maintainer(request)
     key = request.POST.get("key", "")
-    found = next((one for one in _objections(request, None) if one.key == key), None)
-    if found is None:
+    objection = next((candidate for candidate in _objections(request, None) if candidate.key == key), None)
+    if objection is None:
         raise Http404("This objection does not exist; it may have been withdrawn.")
-    if not _may_answer(roles, found):
-        where = "of the pull request's repository" if found.repo_key else "of the whole site"
+    if not _may_answer(roles, objection):
+        where = "of the pull request's repository" if objection.repo_key else "of the whole site"
         raise PermissionDenied(f"This needs the role maintainer {where}.")
-    if by.did == found.did:
+    if by.did == objection.did:
         raise PermissionDenied("Somebody else must answer your own objection.")
     try:
         answer(
@@ -137,7 +141,7 @@ def answer_objection(request: Request) -> HttpResponse:
 
 
 def _handler(request: Request, did: str) -> tuple[Person, str]:
-    """Whoever asks, and the key of the repository as whose maintainer they may speak with this contributor."""
+    """Return the viewer, and the key of the repository as whose maintainer they may contact this contributor."""
     person, roles = _maintainer(request)
     repo_key = handled_from(roles, request.snapshot, did)
     if repo_key is None:
@@ -152,51 +156,64 @@ def _maintainer(request: Request) -> tuple[Person, Roles]:
     return person, roles
 
 
-def _concerns(request: Request, roles: Roles, one: ObjectionView) -> bool:
-    """Return whether somebody may read an objection: it holds a pull request in a repository of theirs."""
-    return _may_answer(roles, one) or not (one.repo_key or handled_from(roles, request.snapshot, one.did) is None)
+def _may_read(request: Request, roles: Roles, objection: ObjectionView) -> bool:
+    """Return whether somebody may read an objection: it covers a pull request in a repository of theirs."""
+    return _may_answer(roles, objection) or not (
+        objection.repo_key or handled_from(roles, request.snapshot, objection.did) is None
+    )
 
 
-def _may_answer(roles: Roles, one: ObjectionView) -> bool:
-    """Return whether somebody maintains all that an objection holds: the whole site where it names no repository."""
-    return roles.role(one.repo_key) >= Role.MAINTAINER
+def _may_answer(roles: Roles, objection: ObjectionView) -> bool:
+    """Return whether somebody maintains everything that an objection covers.
+
+    That is the whole site where it names no repository.
+    """
+    return roles.role(objection.repo_key) >= Role.MAINTAINER
 
 
-def _offered_to(roles: Roles, one: ObjectionView) -> ObjectionView:
-    return replace(one, may_answer=_may_answer(roles, one))
+def _with_permission(roles: Roles, objection: ObjectionView) -> ObjectionView:
+    return replace(objection, may_answer=_may_answer(roles, objection))
 
 
 def _objections(request: Request, state: str | None) -> list[ObjectionView]:
-    """Objections of pages and records together, the earliest due first."""
+    """Return the objections of pages and records together, earliest due first."""
     now = timezone.now()
-    kept = Objection.objects.filter(Q() if state is None else Q(state=state)).order_by("due_at", "pk")
+    stored = Objection.objects.filter(Q() if state is None else Q(state=state)).order_by("due_at", "pk")
     records = _records(request)
     answered = dict(Objection.objects.filter(source=Objection.Source.RECORD).values_list("key", "record_cid"))
-    fresh = [one for one in records.values() if answered.get(one.uri) != (one.record_cid or "")]
+    unanswered = [
+        objection for objection in records.values() if answered.get(objection.uri) != (objection.record_cid or "")
+    ]
     names = read.repository_names(request.snapshot) if request.snapshot else {}
-    shown = [_kept_view(one, names, now) for one in kept if one.key not in {each.uri for each in fresh}]
-    return sorted([*shown, *(_record_view(one, now) for one in fresh)], key=lambda one: one.due_at)
+    shown = [
+        _stored_view(objection, names, now)
+        for objection in stored
+        if objection.key not in {record.uri for record in unanswered}
+    ]
+    return sorted(
+        [*shown, *(_record_view(objection, now) for objection in unanswered)], key=lambda objection: objection.due_at
+    )
 
 
 def _records(request: Request) -> Mapping[str, read.RecordObjection]:
-    return {one.uri: one for one in read.record_objections(request.snapshot)} if request.snapshot else {}
+    return {record.uri: record for record in read.record_objections(request.snapshot)} if request.snapshot else {}
 
 
-def _kept_view(one: Any, names: Mapping[str, str], now: datetime) -> ObjectionView:
-    same = ("key", "did", "pull_uri", "repo_key", "text", "made_at", "due_at", "state", "answer")
-    late = one.state == Objection.State.OPEN and one.due_at < now
-    spoken_by = speaker_words(one.source, names.get(one.repo_key, one.repo_key))
-    return ObjectionView(**{name: getattr(one, name) for name in same}, spoken_by=spoken_by, late=late)
+def _stored_view(objection: Any, names: Mapping[str, str], now: datetime) -> ObjectionView:
+    shared_fields = ("key", "did", "pull_uri", "repo_key", "text", "made_at", "due_at", "state", "answer")
+    late = objection.state == Objection.State.OPEN and objection.due_at < now
+    spoken_by = speaker_words(objection.source, names.get(objection.repo_key, objection.repo_key))
+    return ObjectionView(**{name: getattr(objection, name) for name in shared_fields}, spoken_by=spoken_by, late=late)
 
 
-def _record_view(one: read.RecordObjection, now: datetime) -> ObjectionView:
-    made_at, due_at = one.seen_at.replace(tzinfo=UTC), one.due_at.replace(tzinfo=UTC)
+def _record_view(record: read.RecordObjection, now: datetime) -> ObjectionView:
+    made_at, due_at = record.seen_at.replace(tzinfo=UTC), record.due_at.replace(tzinfo=UTC)
     return ObjectionView(
-        key=one.uri,
-        did=one.did,
-        pull_uri=one.pull_uri or "",
-        repo_key=one.repo_key,
-        text=one.text,
+        key=record.uri,
+        did=record.did,
+        pull_uri=record.pull_uri or "",
+        repo_key=record.repo_key,
+        text=record.text,
         spoken_by=speaker_words(Objection.Source.RECORD, ""),
         made_at=made_at,
         due_at=due_at,
@@ -211,10 +228,10 @@ def _decision_answer(row: read.QueueRow, address: str, until: datetime) -> str:
     return rights_words.decision_answer(row.title, lane_word(row.verdict), reasons, address, until)
 
 
-def _with_titles(request: Request, told: dict[str, Any]) -> dict[str, Any]:
-    """The context with the pull requests that its objections name."""
-    uris = [one.pull_uri for one in told["objections"] if one.pull_uri]
-    return told | {"subjects": read.subjects(request.snapshot, uris) if request.snapshot and uris else {}}
+def _with_titles(request: Request, context: dict[str, Any]) -> dict[str, Any]:
+    """Add the pull requests that the objections name to the context."""
+    uris = [objection.pull_uri for objection in context["objections"] if objection.pull_uri]
+    return context | {"subjects": read.subjects(request.snapshot, uris) if request.snapshot and uris else {}}
 
 
 def _posted(request: Request, name: str) -> str:

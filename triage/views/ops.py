@@ -27,11 +27,11 @@ from triage.presenters.row_actions import left_out
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class _Given(Collector):
-    """Families that are there already."""
+class _FixedFamilies(Collector):
+    """A collector of existing metric families."""
 
-    def __init__(self, found: Iterable[Metric]) -> None:
-        self._found = tuple(found)
+    def __init__(self, metric_families: Iterable[Metric]) -> None:
+        self._found = tuple(metric_families)
 
     def collect(self) -> Iterable[Metric]:
         return self._found
@@ -39,25 +39,26 @@ class _Given(Collector):
 
 @require_safe
 def metrics(request: Request) -> HttpResponse:
-    """Every figure of this process and of what it knows of the worker.
+    """Return every figure of this process and of what it knows about the worker.
 
-    For a person who is signed in or a token that reads everything, also under PUBLIC_READ: how busy a site is, and
-    whether its worker stands still, is of use to whoever means it ill. A request's address counts for nothing, since
-    behind a proxy on the same machine everybody comes from loopback.
+    It needs a signed-in person or a token that reads everything, even under PUBLIC_READ: an attacker could use how busy
+    a site is, and whether its worker stands still. A request's address does not count, since behind a proxy on the same
+    machine every request comes from loopback.
     """
     token = bearer_token(request, "read")
     if not request.user.is_authenticated and (token is None or token.repo_key):
         return problem_response(turned_away(request))
-    told = CollectorRegistry(auto_describe=False)
-    told.register(_Given(families(_known(request))))
-    response = HttpResponse(generate_latest(told) + generate_latest(MEASURES), content_type=MEDIA)
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_FixedFamilies(families(_known(request))))
+    response = HttpResponse(generate_latest(registry) + generate_latest(MEASURES), content_type=MEDIA)
     mark_private(response)
     return response
 
 
 def _known(request: Request) -> Known:
-    """Return what is known, also before anything was published: that is when somebody wants to know whether a
-    worker runs.
+    """Return the known facts, even before anything is published.
+
+    Then people most want to know whether a worker runs.
     """
     snapshot = request.snapshot
     approved, snoozed = left_out(QueueQuery(), snapshot, timezone.now()) if snapshot else (0, 0)

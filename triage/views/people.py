@@ -1,7 +1,7 @@
-"""Roles of people, the log of what people changed, and API tokens.
+"""People's roles, the log of changes, and API tokens.
 
-Admins give roles. The log is for maintainers of what is theirs. A person makes, sees and revokes their own tokens; an
-admin of the site sees and revokes everybody's.
+Admins give roles. The log shows maintainers the changes in their own repositories. A person creates, sees and revokes
+their own tokens; an admin of the site sees and revokes everybody's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ from triage.models import ApiToken, Change, Maintainer, Person
 CHANGES_SHOWN = 50  # on one page
 ROLES_SHOWN = 500
 SITE = "the whole site"
-TAKEN = "none"  # what the form says for taking a role
+TAKEN = "none"  # form value for taking a role away
 WORDS: Mapping[str, str] = {
     "action.approve": "Approved",
     "action.pull_for_review": "Assigned to themselves",
@@ -79,7 +79,7 @@ NAMES: Mapping[str, str] = {
     "model": "counted with model",
 }
 VALUES: Mapping[object, str] = {True: "yes", False: "no", None: "none"}
-# Words of ours that are stored as codes, by the name of the detail: elsewhere the same word may be somebody's own.
+# Our own words that are stored as codes, by the name of the detail: elsewhere the same word may be a person's text.
 CODES: Mapping[str, Mapping[object, str]] = {
     "kind": {
         "approve": "an approval",
@@ -108,10 +108,10 @@ SPEAKERS: Mapping[object, str] = {
     "link": "the contributor, by a private link",
     "record": "the contributor, by a record on the network",
 }
-# Identifiers that join tables and tell a reader nothing, and the end of an interval that stands beside its other end.
+# Identifiers that mean nothing to a reader, and the end of an interval that is shown with its other end.
 HIDDEN = frozenset({"key", "batch", "pull_uri", "bad_high"})
 SHOWN = 200
-MOST = 50  # tokens that one person has at once
+MOST = 50  # tokens of one person at once
 LONGEST_NAME = 100
 EVERYTHING = "all repositories"
 MEANINGS = {
@@ -122,29 +122,29 @@ MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class ChangeView:
-    """One line of the log: who, what, where, on what (by its title where it has one), and what it was and is."""
+    """One line of the log: who, what, where, subject, and the values before and after."""
 
     change: Change
     what: str
     where: str
     subject: str
     told: tuple[str, ...]
-    nobody: str  # who did it where no account is named
+    nobody: str  # the words for who did it where no account is named
 
 
 @require_safe
 @never_cache
 def people(request: Request) -> HttpResponse:
-    """Roles in the repositories that whoever asks is admin of; the form that gives and takes them."""
+    """Show the roles in repositories that the viewer administers, and the form that gives and takes them."""
     return _people(request)
 
 
 def _people(request: Request, problem: str = "") -> HttpResponse:
-    roles = _someone(request, Role.ADMIN)
+    roles = _require_role(request, Role.ADMIN)
     names = _names(request)
-    held = Maintainer.objects.select_related("person").order_by("repo_key", "person__did")
-    mine = roles.keys(Role.ADMIN)
-    shown = list((held if "" in mine else held.filter(repo_key__in=mine))[:ROLES_SHOWN])
+    roles_given = Maintainer.objects.select_related("person").order_by("repo_key", "person__did")
+    administered = roles.keys(Role.ADMIN)
+    shown = list((roles_given if "" in administered else roles_given.filter(repo_key__in=administered))[:ROLES_SHOWN])
     places = [("", SITE), *sorted(names.items(), key=lambda pair: pair[1])]
     context = {
         "held": [(row, _where(row.repo_key, names)) for row in shown],
@@ -159,7 +159,7 @@ def _people(request: Request, problem: str = "") -> HttpResponse:
 @require_POST
 @never_cache
 def change_role(request: Request) -> HttpResponse:
-    """Give or take a role: `did`, `repo_key` ("" for the site), `role` or "none"; an admin's own doing, logged."""
+    """Give or take a role: `did`, `repo_key` ("" for the site), `role` or "none"; only by an admin, and logged."""
     repo_key, role = request.POST.get("repo_key", ""), request.POST.get("role", "")
     by = require(request, repo_key, Role.ADMIN)
     if repo_key and repo_key not in _names(request):
@@ -179,17 +179,17 @@ def change_role(request: Request) -> HttpResponse:
 @require_safe
 @never_cache
 def changes(request: Request) -> HttpResponse:
-    """Return what people changed, the newest first: all of it for maintainers of the site, else what is theirs."""
-    roles = _someone(request, Role.MAINTAINER)
-    mine = roles.keys(Role.MAINTAINER)
-    found = Change.objects.select_related("person").order_by("-made_at", "-pk")
-    found = found if "" in mine else found.filter(Q(repo_key__in=mine) & ~Q(repo_key=""))
-    page = Paginator(found, CHANGES_SHOWN).get_page(request.GET.get("page"))
+    """List changes, newest first: all for maintainers of the site, else those in the viewer's repositories."""
+    roles = _require_role(request, Role.MAINTAINER)
+    maintained = roles.keys(Role.MAINTAINER)
+    entries = Change.objects.select_related("person").order_by("-made_at", "-pk")
+    entries = entries if "" in maintained else entries.filter(Q(repo_key__in=maintained) & ~Q(repo_key=""))
+    page = Paginator(entries, CHANGES_SHOWN).get_page(request.GET.get("page"))
     return render(request, "people/changes.html", {"page": page, "lines": _lines(request, page.object_list)})
 
 
-def _someone(request: Request, least: Role) -> Roles:
-    """The roles of whoever asks, who must have at least this one somewhere."""
+def _require_role(request: Request, least: Role) -> Roles:
+    """Return the viewer's roles, which must include at least this one somewhere."""
     roles = roles_of(signed_in(request))
     if roles.highest() < least:
         raise PermissionDenied(f"This needs the role {least.name.lower()}.")
@@ -197,16 +197,24 @@ def _someone(request: Request, least: Role) -> Roles:
 
 
 def _names(request: Request) -> dict[str, str]:
-    return {found.key: found.name for found in read.watched_repositories(request.snapshot)} if request.snapshot else {}
+    return (
+        {repository.key: repository.name for repository in read.watched_repositories(request.snapshot)}
+        if request.snapshot
+        else {}
+    )
 
 
 def _where(repo_key: str, names: dict[str, str]) -> str:
     return names.get(repo_key, repo_key) if repo_key else SITE
 
 
-def _lines(request: Request, found: Sequence[Any]) -> list[ChangeView]:
-    names, uris = _names(request), [change.subject for change in found if change.subject.startswith("at://")]
-    titles = {uri: one.title for uri, one in read.subjects(request.snapshot, uris).items()} if request.snapshot else {}
+def _lines(request: Request, entries: Sequence[Any]) -> list[ChangeView]:
+    names, uris = _names(request), [change.subject for change in entries if change.subject.startswith("at://")]
+    titles = (
+        {uri: subject.title for uri, subject in read.subjects(request.snapshot, uris).items()}
+        if request.snapshot
+        else {}
+    )
     return [
         ChangeView(
             change,
@@ -216,22 +224,22 @@ def _lines(request: Request, found: Sequence[Any]) -> list[ChangeView]:
             told_details(change.details),
             nobody_words(change.details),
         )
-        for change in found
+        for change in entries
     ]
 
 
 def what_words(what: str) -> str:
-    """Return what was done; an unknown kind as it is stored."""
+    """Return the action in words; an unknown kind as stored."""
     return WORDS.get(what, what)
 
 
 def nobody_words(details: Mapping[str, Any]) -> str:
-    """Say who made a change that names no account: a contributor by their link or record, else nobody knows."""
+    """Say who made a change without an account: a contributor by link or record, else unknown."""
     return SPEAKERS.get(details.get("source"), "the operator, or an erased account")
 
 
 def told_details(details: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what it was before and is since, a clause each."""
+    """Return the values before and after, one clause each."""
     changes = details.get("changes")
     if isinstance(changes, dict):
         return change_words(changes)
@@ -239,7 +247,7 @@ def told_details(details: Mapping[str, Any]) -> tuple[str, ...]:
         interval = bad_interval(details["bad_low"], details["bad_high"])
         details = {**details, "bad_low": interval, "threshold": percent_in_full(details["threshold"])}
     shown = ((name, value) for name, value in details.items() if name not in HIDDEN and value != "")
-    # Of a snooze the stored words begin with "until" themselves.
+    # A snooze's stored words already begin with "until".
     return tuple(
         str(value) if str(value).startswith(f"{name} ") else f"{NAMES.get(name, name)}: {_value(name, value)}"
         for name, value in shown
@@ -247,20 +255,20 @@ def told_details(details: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def is_everywhere(what: str, details: Mapping[str, Any]) -> bool:
-    """Return whether a change is about no repository: a link to all that is stored shows what is of every one."""
+    """Return whether a change covers all repositories: a link to everything stored does."""
     return what.startswith("link.") and details.get("purpose") == "data"
 
 
 def _value(name: str, value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,g}"
-    is_word = value is None or isinstance(value, bool | str)  # 1 is no True
+    is_word = value is None or isinstance(value, bool | str)  # 1 is not True
     return {**VALUES, **CODES.get(name, {})}.get(value, str(value)) if is_word else str(value)
 
 
 @dataclass(frozen=True, slots=True)
 class TokenView:
-    """A token as shown: whose it is ("" for the operator's), and the name of the repository that it reads."""
+    """A token for display: its person ("" for the operator's), and the name of the repository that it reads."""
 
     token: ApiToken
     person: str
@@ -271,14 +279,14 @@ class TokenView:
 @require_safe
 @never_cache
 def tokens(request: Request) -> HttpResponse:
-    """The tokens that whoever is signed in may revoke, and the form that makes one."""
+    """Show the tokens that the viewer may revoke, and the form that creates one."""
     return _page(request, signed_in(request))
 
 
 @require_POST
 @never_cache
 def make_token(request: Request) -> HttpResponse:
-    """Make a token: `name`, `scopes`, `repo_key` ("" for all); its secret is in this answer and nowhere else."""
+    """Create a token: `name`, `scopes`, `repo_key` ("" for all); its secret is only in this answer."""
     person, roles = signed_in(request), viewing(request)
     name, scopes = request.POST.get("name", "").strip(), request.POST.getlist("scopes")
     repo_key = request.POST.get("repo_key", "")
@@ -292,8 +300,8 @@ def make_token(request: Request) -> HttpResponse:
 def end_token(request: Request, number: int) -> HttpResponse:
     """Revoke a token of one's own, or as an admin of the site anybody's; others are not found."""
     person = signed_in(request)
-    mine = {} if _sees_all(viewing(request)) else {"person": person}
-    revoke_token(get_object_or_404(ApiToken, pk=number, **mine), person, timezone.now())
+    own_only = {} if _sees_all(viewing(request)) else {"person": person}
+    revoke_token(get_object_or_404(ApiToken, pk=number, **own_only), person, timezone.now())
     messages.info(request, "The token was revoked. It no longer works.")
     return redirect("tokens")
 
@@ -313,24 +321,28 @@ def _problem(person: Person, name: str, scopes: list[str]) -> str:
 
 
 def _refusal(scopes: list[str], repo_key: str, roles: Roles, places: dict[str, str]) -> str:
-    """Return what this person may not give away; "" for nothing."""
+    """Return why this person may not create such a token; "" where they may."""
     if "review" in scopes and roles.highest() < Role.MAINTAINER:
         return "Only a maintainer's token may have changes reviewed."
     return "" if not repo_key or repo_key in places else "You have no role in that repository."
 
 
 def _places(request: Request, roles: Roles) -> dict[str, str]:
-    """Of those the ones that somebody has a role in."""
-    named = _names(request)
-    return named if "" in roles.held else {key: name for key, name in named.items() if key in roles.held}
+    """Return the repositories in which the viewer has a role."""
+    all_repositories = _names(request)
+    return (
+        all_repositories
+        if "" in roles.held
+        else {key: name for key, name in all_repositories.items() if key in roles.held}
+    )
 
 
 def _page(request: Request, person: Person, problem: str = "", secret: str = "") -> HttpResponse:
     roles, names = viewing(request), _names(request)
-    kept = ApiToken.objects.select_related("person").order_by("-made_at", "-pk")
-    found = kept if _sees_all(roles) else kept.filter(person=person)
+    all_tokens = ApiToken.objects.select_related("person").order_by("-made_at", "-pk")
+    visible_tokens = all_tokens if _sees_all(roles) else all_tokens.filter(person=person)
     context = {
-        "tokens": [_shown(token, names) for token in found[:SHOWN]],
+        "tokens": [_token_view(token, names) for token in visible_tokens[:SHOWN]],
         "everybodys": _sees_all(roles),
         "scopes": [(name, MEANINGS[name]) for name in SCOPES if name == "read" or roles.highest() >= Role.MAINTAINER],
         "places": [("", EVERYTHING), *sorted(_places(request, roles).items(), key=lambda pair: pair[1])],
@@ -341,6 +353,6 @@ def _page(request: Request, person: Person, problem: str = "", secret: str = "")
     return render(request, "people/tokens.html", context, status=422 if problem else 200)
 
 
-def _shown(token: Any, names: dict[str, str]) -> TokenView:
+def _token_view(token: Any, names: dict[str, str]) -> TokenView:
     where = names.get(token.repo_key, token.repo_key) if token.repo_key else EVERYTHING
     return TokenView(token, str(token.person or ""), ", ".join(token.scopes), where)

@@ -1,4 +1,7 @@
-"""The pages. Each view validates, asks `scoring.queries.read`, shapes, renders; one fragment serves page and update."""
+"""Shared parts of the pages, and the leaderboard, contributor and error pages.
+
+One template serves page and htmx update.
+"""
 
 from dataclasses import replace
 from functools import wraps
@@ -47,16 +50,16 @@ UNKNOWN_NAME = (
 
 
 def reading(page: Page) -> Page:
-    """A page that reads the snapshot: for readers only, never from a shared cache; first run until there is one.
+    """Wrap a page that reads the snapshot: for readers only, never from a shared cache; /setup until there is one.
 
-    404 for a `page` that no list can have.
+    404 for a `page` number that no list can have.
     """
 
     @wraps(page)
     def answer(request: Request, **arguments: str) -> HttpResponse:
-        snapshot, asked = request.snapshot, request.GET.get("page", "")
-        if asked and not is_page(asked):
-            raise Http404(f"There is no page “{visible(asked[:40])}”.")
+        snapshot, page_number = request.snapshot, request.GET.get("page", "")
+        if page_number and not is_page(page_number):
+            raise Http404(f"There is no page “{visible(page_number[:40])}”.")
         response = page(request, snapshot, **arguments) if snapshot and is_begun(snapshot) else first_run(request)
         patch_vary_headers(response, ("HX-Request", "Cookie", "Accept"))
         patch_cache_control(response, private=True, no_cache=True)
@@ -66,12 +69,12 @@ def reading(page: Page) -> Page:
 
 
 def is_begun(snapshot: Snapshot) -> bool:
-    """Return whether anything is watched: before that no page has anything to show."""
+    """Return whether anything is watched: before that pages have nothing to show."""
     return dashboard_of(snapshot).watched > 0
 
 
 def first_run(request: Request) -> HttpResponse:
-    """To /setup for who may begin; others are told in words that nothing is watched yet."""
+    """Redirect people who may start watching to /setup; tell others that nothing is watched yet."""
     if roles_of(request.user).role("") < Role.MAINTAINER:
         return render(request, "setup/empty.html")
     messages.info(request, NOTHING_WATCHED)
@@ -79,20 +82,20 @@ def first_run(request: Request) -> HttpResponse:
 
 
 def wants_fragment(request: Request) -> bool:
-    """Return whether htmx asks for the part to swap; never for the Back button, which needs the whole page."""
+    """Return whether htmx requests the part to swap; never for the Back button, which needs the whole page."""
     return bool(request.htmx) and not request.htmx.history_restore_request
 
 
 @reading
 @unless_fresh
 def live(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """The frame's freshness, which open pages ask for: 304 for as long as nothing happens."""
+    """Return the frame's freshness, which open pages poll: 304 while nothing has changed."""
     return render(request, "frame/_freshness.html")
 
 
 @require_safe
 def leaderboard(request: Request) -> HttpResponse:
-    """Contributors in order; JSON, before anything is watched too, only for who ranks it above HTML."""
+    """Show contributors in order; JSON only for clients that rank it above HTML, even before anything is watched."""
     if prefers_json(request):
         return answer_as_json("get_leaderboard", request)
     return _leaderboard_page(request)
@@ -113,7 +116,7 @@ def _leaderboard_page(request: Request, snapshot: Snapshot) -> HttpResponse:
 @reading
 @unless_held
 def contributor(request: Request, snapshot: Snapshot, did: str) -> HttpResponse:
-    """Everything that is shown about one DID."""
+    """Show everything about one DID."""
     try:
         person = parse_did(did)
         page = lists.contributor(request, snapshot, person)
@@ -129,12 +132,15 @@ def contributor(request: Request, snapshot: Snapshot, did: str) -> HttpResponse:
 
 def _contributor_shown(request: Request, snapshot: Snapshot, page: read.ContributorPage) -> dict[str, object]:
     exact, policy, hidden = sees_thresholds(viewing(request)), policy_from_settings(), page.score.hidden_by
-    found, start = (
+    explanation, start = (
         read.explain_trust(snapshot, page.score.person.did, None, policy_from_settings()),
         told_dashboard(request, snapshot).t_high,
     )
-    judgement = rows.score_judgement(page.score, found, exact)
-    vouches, paths = contributor_page.vouch_views(found, page), contributor_page.path_views(found, page.vouches)
+    judgement = rows.score_judgement(page.score, explanation, exact)
+    vouches, paths = (
+        contributor_page.vouch_views(explanation, page),
+        contributor_page.path_views(explanation, page.vouches),
+    )
     return {
         "page": page,
         "person_shown": rows.person_view(page.score.person),
@@ -144,37 +150,39 @@ def _contributor_shown(request: Request, snapshot: Snapshot, page: read.Contribu
         "vouched_said": contributor_page.vouched_words(vouches, page.record, present(snapshot)),
         "history": contributor_page.score_history(page.history, start),
         "paths": paths,
-        "paths_said": contributor_page.paths_sentence(found, judgement.no_chain),
+        "paths_said": contributor_page.paths_sentence(explanation, judgement.no_chain),
         "vouches": vouches,
         "vouches_said": contributor_page.vouches_words(vouches, paths),
         "record": contributor_page.record_view(page, contributor_page.read_tab(request.GET.get("record", ""))),
-        "changes": tuple(contributor_page.changes(page.score, found, policy, start)) if exact and not hidden else (),
+        "changes": tuple(contributor_page.changes(page.score, explanation, policy, start))
+        if exact and not hidden
+        else (),
         "proofs": contributor_page.PROOFS,
     }
 
 
 def problem_page(request: Request, status: int, sentence: str = "") -> HttpResponse:
-    """An error in words: what happened, what it did to the data, what to do next."""
+    """Return an error page in words: what happened, its effect on the data, and what to do next."""
     title, usual = SENTENCES[status]
     return render(request, "error.html", {"title": title, "sentence": sentence or usual}, status=status)
 
 
 def bad_request(request: Request, exception: Exception) -> HttpResponse:
-    """400. Without the frame: such a request may have failed before there was a session."""
+    """Return 400 without the frame: such a request may have failed before there was a session."""
     if isinstance(exception, DisallowedHost):
         return _bare_problem(400, *UNKNOWN_NAME)
     return _bare_problem(400, *SENTENCES[400])
 
 
 def forbidden(request: Request, exception: Exception) -> HttpResponse:
-    """403; whoever only has to sign in first is sent there."""
+    """Return 403; redirect people who only have to sign in."""
     if isinstance(exception, SignInNeeded):
         return refuse_reading(request)
     return problem_page(request, 403)
 
 
 def not_found(request: Request, exception: Exception) -> HttpResponse:
-    """404, with the sentence of the view that looked where it gave one; as problem details for a program."""
+    """Return 404 with the view's sentence where it gave one; as problem details for a program."""
     sentence = exception.args[0] if exception.args and isinstance(exception.args[0], str) else ""
     if prefers_json(request):
         return problem_response(ApiProblem(404, sentence or "There is nothing at this address."))
@@ -182,7 +190,7 @@ def not_found(request: Request, exception: Exception) -> HttpResponse:
 
 
 def broken(request: Request) -> HttpResponse:
-    """500. Without the frame: what broke may be what the frame reads."""
+    """Return 500 without the frame: the frame may be what fails."""
     return _bare_problem(500, *SENTENCES[500])
 
 
@@ -191,15 +199,15 @@ def _bare_problem(status: int, title: str, sentence: str) -> HttpResponse:
 
 
 def at_address(response: HttpResponse, fragment: bool, address: str) -> HttpResponse:
-    """Return the response, which tells htmx the address that alone restores this view."""
+    """Return the response with a header that tells htmx the address of this view."""
     if fragment:
         response["HX-Push-Url"] = address
     return response
 
 
 def _columns(filters: LeaderboardFilters) -> list[tuple[str, str, str, str]]:
-    """Sortable headers: words, query string, `aria-sort`, class."""
-    named: tuple[tuple[read.LeaderboardSort, str], ...] = (
+    """Return sortable headers: words, query string, `aria-sort`, class."""
+    headings: tuple[tuple[read.LeaderboardSort, str], ...] = (
         ("score", "Stays clean"),
         ("merged", "Merged"),
         ("reverts", "Reverts"),
@@ -207,7 +215,7 @@ def _columns(filters: LeaderboardFilters) -> list[tuple[str, str, str, str]]:
     )
     return [
         (words, filters.sorted_by(sort), _aria_sort(filters, sort), "" if sort == "score" else "number")
-        for sort, words in named
+        for sort, words in headings
     ]
 
 

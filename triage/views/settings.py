@@ -1,6 +1,6 @@
-"""The settings of watched repositories: whoever is signed in reads them, their maintainers change them.
+"""The settings of watched repositories: signed-in people read them, maintainers change them.
 
-A repository is named by its key in the query string, which unlike owner and name never changes.
+The query string names a repository by its key, which unlike owner and name never changes.
 """
 
 from collections.abc import Mapping
@@ -49,87 +49,94 @@ LATE = "Not saved: somebody else changed these settings before you. Below is the
 @never_cache
 @require_safe
 def settings_list(request: Request) -> HttpResponse:
-    """The watched repositories, each with a link to its settings."""
+    """List the watched repositories, each with a link to its settings."""
     require(request, "", Role.VIEWER)
-    found = read.watched_repositories(request.snapshot) if request.snapshot else ()
-    if not found:
+    repositories = read.watched_repositories(request.snapshot) if request.snapshot else ()
+    if not repositories:
         return first_run(request)
-    return render(request, "settings/settings_list.html", {"repositories": found})
+    return render(request, "settings/settings_list.html", {"repositories": repositories})
 
 
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def repository_settings(request: Request) -> HttpResponse:
-    """The settings of one repository; POST changes them."""
-    found = _found(request, MAY_CHANGE if request.method == "POST" else Role.VIEWER)
+    """Show the settings of one repository; POST changes them."""
+    repository = _find_repository(request, MAY_CHANGE if request.method == "POST" else Role.VIEWER)
     if request.method != "POST":
-        return _page(request, found, typed_of(newest(found)))
+        return _page(request, repository, typed_of(newest(repository)))
     typed = {name: str(value) for name, value in request.POST.items()}
     try:
         handles = typed_handles(typed)
-        known = read.dids_of_handles(request.snapshot, handles) if request.snapshot and handles else {}
-        after = read_form(with_dids(typed, known), newest(found))
+        dids = read.dids_of_handles(request.snapshot, handles) if request.snapshot and handles else {}
+        new_settings = read_form(with_dids(typed, dids), newest(repository))
     except SettingsProblem as problem:
-        return _page(request, found, {**typed_of(newest(found)), **typed}, problem.problems, status=422)
-    return _save(request, found, after)
+        return _page(request, repository, {**typed_of(newest(repository)), **typed}, problem.problems, status=422)
+    return _save(request, repository, new_settings)
 
 
 @never_cache
 @require_POST
 def switch_shadow(request: Request) -> HttpResponse:
     """Switch the shadow mode of one repository on or off."""
-    found = _found(request, MAY_CHANGE)
-    return _save(request, found, replace(newest(found), shadow=request.POST.get("shadow") != "off"))
+    repository = _find_repository(request, MAY_CHANGE)
+    return _save(request, repository, replace(newest(repository), shadow=request.POST.get("shadow") != "off"))
 
 
-def _found(request: Request, role: Role) -> WatchedRepository:
-    """The repository that the request names, for somebody of at least this role; Http404 where it is not watched."""
+def _find_repository(request: Request, role: Role) -> WatchedRepository:
+    """Return the repository that the request names, for somebody with at least this role.
+
+    Http404 where it is not watched.
+    """
     key = (request.POST if request.method == "POST" else request.GET).get("repository", "")
     require(request, key, role)
-    found = read.watched_repository(request.snapshot, key) if request.snapshot else None
-    if found is None:
+    repository = read.watched_repository(request.snapshot, key) if request.snapshot else None
+    if repository is None:
         raise Http404("No watched repository has this key; it may have been named by another one.")
-    return found
+    return repository
 
 
-def _save(request: Request, found: WatchedRepository, after: RepositorySettings) -> HttpResponse:
-    person, text = require(request, found.key, MAY_CHANGE), request.POST.get("version", "")
-    seen = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
+def _save(request: Request, repository: WatchedRepository, new_settings: RepositorySettings) -> HttpResponse:
+    person, text = require(request, repository.key, MAY_CHANGE), request.POST.get("version", "")
+    seen_version = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
     try:
         with transaction.atomic():
-            told = SAVED if save(person, found, after, seen, timezone.now()) else SAME
-            if after.shadow:
-                end_by_watching(person, found, timezone.now())
+            message = SAVED if save(person, repository, new_settings, seen_version, timezone.now()) else SAME
+            if new_settings.shadow:
+                end_by_watching(person, repository, timezone.now())
     except ChangedMeanwhile:
-        return _page(request, found, typed_of(newest(found)), {"": LATE}, status=409)
-    messages.success(request, told)
-    return redirect(f"{reverse('repository_settings')}?{urlencode({'repository': found.key})}")
+        return _page(request, repository, typed_of(newest(repository)), {"": LATE}, status=409)
+    messages.success(request, message)
+    return redirect(f"{reverse('repository_settings')}?{urlencode({'repository': repository.key})}")
 
 
 def _page(
-    request: Request, found: WatchedRepository, typed: Mapping[str, str], wrong: Mapping[str, str] = NONE, **how: Any
+    request: Request,
+    repository: WatchedRepository,
+    typed: Mapping[str, str],
+    problems: Mapping[str, str] = NONE,
+    **options: Any,
 ) -> HttpResponse:
-    held, may_change = newest(found), role_of(request.user, found.key) >= MAY_CHANGE
-    asks = request.snapshot is not None and held.shadow and may_change
+    current, may_change = newest(repository), role_of(request.user, repository.key) >= MAY_CHANGE
+    asks = request.snapshot is not None and current.shadow and may_change
     shown = {
-        "repository": found,
-        "held": held,
-        "seeds": read.seeds_in_force(request.snapshot, found.number) if request.snapshot else (),
-        "arrived": held.version <= found.settings.version,
+        "repository": repository,
+        "held": current,
+        "seeds": read.seeds_in_force(request.snapshot, repository.number) if request.snapshot else (),
+        "arrived": current.version <= repository.settings.version,
         "may_change": may_change,
-        "fields": _fields(request, held, typed, wrong),
-        "problem": wrong.get("", ""),
-        "wrong": bool(wrong),
-        "history": [(change, change_words(changes)) for change, changes in history(found.key)],
-        "report": read.shadow_report(request.snapshot, found.key) if request.snapshot else None,
-        "lane_offer": shadow_offer(request.snapshot, found) if asks and request.snapshot else None,
+        "fields": _fields(request, current, typed, problems),
+        "problem": problems.get("", ""),
+        "wrong": bool(problems),
+        "history": [(change, change_words(changes)) for change, changes in history(repository.key)],
+        "report": read.shadow_report(request.snapshot, repository.key) if request.snapshot else None,
+        "lane_offer": shadow_offer(request.snapshot, repository) if asks and request.snapshot else None,
     }
-    return render(request, "settings/repository_settings.html", shown, **how)
+    return render(request, "settings/repository_settings.html", shown, **options)
 
 
 def _fields(
-    request: Request, held: RepositorySettings, typed: Mapping[str, str], wrong: Mapping[str, str]
+    request: Request, current: RepositorySettings, typed: Mapping[str, str], problems: Mapping[str, str]
 ) -> tuple[Field, ...]:
     site = site_values(settings.FALSE_APPROVAL_BUDGET, settings.FALSE_ALARM_BUDGET, settings.LABEL_WINDOW_DAYS)
-    known = names(request.snapshot, (did for name in DIDS for did in getattr(held, name)))
-    return form_fields(typed, wrong, held, site, known)
+    names_by_did = names(request.snapshot, (did for name in DIDS for did in getattr(current, name)))
+    return form_fields(typed, problems, current, site, names_by_did)

@@ -1,7 +1,7 @@
-"""First run: whose repositories are watched, what may leave this machine, and how far the reading is. For maintainers.
+"""First run: which repositories are watched, what may leave this machine, and the reading's progress. For maintainers.
 
-Rows, log and messages to the worker are written all or none. The worker asks the network, and its answer waits in the
-queue's file. What was typed and ticked stays in the session, so that nothing of it is lost where an answer is.
+Rows, log and messages to the worker are written in one transaction. The worker queries the network, and its answer
+waits in the queue's file. The session keeps what was typed and ticked, so that nothing is lost with an answer.
 """
 
 import time
@@ -55,27 +55,25 @@ View = Callable[[Request], HttpResponse]
 def start_watching(
     person: Person, owner: str, chosen: Sequence[tuple[Choice, str]], holders: Sequence[str], now: datetime
 ) -> None:
-    """Have these repositories of `owner` (a DID) watched, each with its review mode, and their people read first.
+    """Watch these repositories of `owner` (a DID), each with its review mode, and read their people first.
 
-    Each is in shadow mode until a maintainer says otherwise. Raises ChangedMeanwhile, with nothing changed, where
+    Each is in shadow mode until a maintainer changes that. Raises ChangedMeanwhile, with nothing changed, where
     somebody saved settings of one at this moment.
     """
     with transaction.atomic():
         for choice, review in chosen:
             keep_watched(choice.record, now)
             log_change(person, "repository.watched", now, choice.repo_key, choice.record)
-            found = WatchedRepository(0, choice.repo_key, choice.name, owner, DEFAULTS)
-            before = repository_settings.newest(found)
-            repository_settings.save(person, found, replace(before, review=review), before.version, now)
+            repository = WatchedRepository(0, choice.repo_key, choice.name, owner, DEFAULTS)
+            current = repository_settings.newest(repository)
+            repository_settings.save(person, repository, replace(current, review=review), current.version, now)
         records = sorted(choice.record for choice, _ in chosen)
         name = blake2b("\n".join(records).encode(), digest_size=16).hexdigest()
         put("first_reading", f"first_reading:{name}", {"dids": list(dict.fromkeys((owner, *holders)))}, now)
 
 
 def handed_over(snapshot: Snapshot | None) -> tuple[int, str]:
-    """Return how many of these messages the snapshot does not show, and why the last try of one failed, "" where
-    none did.
-    """
+    """Return how many of these messages the snapshot does not show, and the problem of a failed one, "" for none."""
     waiting: Mapping[str, str] = dict(
         OutboxEntry.objects.filter(kind__in=KINDS, delivered_at=None).values_list("key", "problem")
     )
@@ -83,11 +81,12 @@ def handed_over(snapshot: Snapshot | None) -> tuple[int, str]:
 
 
 def _taken_since(snapshot: Snapshot | None) -> int:
-    """Return how many the worker has taken that no snapshot shows yet: a page that counts them as shown says that
-    all is done.
+    """Return how many messages the worker has taken that no snapshot shows yet.
 
-    A snapshot that names the newest run of deliveries shows everything; in another, whatever was taken from a minute
-    before it on may be missing, as a message bears the time at which its run began.
+    Without them a page would say that all is done.
+
+    A snapshot that names the newest run of deliveries shows everything; in another one, messages taken from a minute
+    before it may be missing, as a message has the time at which its run began.
     """
     run = DeliveryRun.objects.first()
     if run is None or (snapshot and read_run(snapshot) == (run.store, run.number)):
@@ -99,7 +98,7 @@ def _taken_since(snapshot: Snapshot | None) -> int:
 
 @dataclass(slots=True)
 class Search:
-    """A maintainer's search: as typed, the name of the job, and the review mode of each record ticked so far."""
+    """A maintainer's search: the typed text, the name of the job, and the review mode of each ticked record."""
 
     who: str = ""
     job: str = ""
@@ -107,7 +106,7 @@ class Search:
 
     @classmethod
     def of(cls, request: Request) -> "Search":
-        """The one of this session, or an empty one."""
+        """Return the search of this session, or an empty one."""
         return cls(**request.session.get(KEY, {}))
 
     def keep(self, request: Request) -> None:
@@ -117,7 +116,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The state of a search: `step` while it goes on, then a `problem`, or `found`; nothing where none was begun.
+    """The state of a search: `step` while it runs, then a `problem`, or `found`; nothing where none was started.
 
     `found` are the JSON values of `ingest.backfill.owners.Owner`.
     """
@@ -128,7 +127,7 @@ class Answer:
 
 
 def account_of(typed: str) -> str | None:
-    """The handle or DID that was typed; None where it is neither."""
+    """Return the typed handle or DID; None where it is neither."""
     text = typed.strip()
     if not text.startswith(("did:plc:", "did:web:")):
         return parse_handle(text)
@@ -139,15 +138,15 @@ def account_of(typed: str) -> str | None:
 
 
 def worker_trouble() -> str:
-    """Return why nothing can be looked up now, "" where the worker runs and stores and this is no recording."""
+    """Return why nothing can be looked up now, "" where the worker runs and stores and this is not a recording."""
     if settings.STREAM_CLOCK:
         return RECORDED
-    found = freshness.troubles(worker_status(), time.time(), 0, recorded=False)
-    return next((one.sentence for one in found if one.tone == "stopped"), "")
+    problems = freshness.troubles(worker_status(), time.time(), 0, recorded=False)
+    return next((trouble.sentence for trouble in problems if trouble.tone == "stopped"), "")
 
 
 def look_up(who: str) -> str:
-    """Have the worker list the repositories of a handle or DID; the name of the job."""
+    """Have the worker list the repositories of a handle or DID; return the name of the job."""
     job = new_job(time.time())
     key = reply_key(job, LOOKED_UP)
     huey.put(key, {"progress": {"step": "Asking the worker."}})
@@ -156,20 +155,20 @@ def look_up(who: str) -> str:
 
 
 def answer_of(search: Search) -> Answer:
-    """Return what is known of the search now."""
+    """Return the present state of the search."""
     if not search.job:
         return Answer()
-    told = huey.get(reply_key(search.job, LOOKED_UP), peek=True)
-    if not isinstance(told, dict):
+    reply = huey.get(reply_key(search.job, LOOKED_UP), peek=True)
+    if not isinstance(reply, dict):
         return Answer(problem=LOST)
-    if "progress" in told:
+    if "progress" in reply:
         trouble = worker_trouble()
-        return Answer(problem=trouble) if trouble else Answer(step=told["progress"]["step"])
-    return Answer(problem=told.get("problem", ""), found=told.get("done"))
+        return Answer(problem=trouble) if trouble else Answer(step=reply["progress"]["step"])
+    return Answer(problem=reply.get("problem", ""), found=reply.get("done"))
 
 
 def maintainers_only(view: View) -> View:
-    """The view for maintainers of the whole site: whoever is watched makes their owner a seed of the site."""
+    """Wrap a view for maintainers of the whole site: watching a repository makes its owner a seed of the site."""
 
     @wraps(view)
     def guarded(request: Request) -> HttpResponse:
@@ -183,7 +182,7 @@ def maintainers_only(view: View) -> View:
 @never_cache
 @maintainers_only
 def setup(request: Request) -> HttpResponse:
-    """The whole page: the search, what it found, and how far the reading is."""
+    """Show the whole page: the search, its results, and the reading's progress."""
     return _page(request, Search.of(request))
 
 
@@ -191,8 +190,8 @@ def setup(request: Request) -> HttpResponse:
 @never_cache
 @maintainers_only
 def find_repositories(request: Request) -> HttpResponse:
-    """Look up the repositories of a handle or DID; what was typed stays in the form."""
-    search = Search.of(request)  # with what was ticked before, for a list that was lost
+    """Look up the repositories of a handle or DID; the typed text stays in the form."""
+    search = Search.of(request)  # with earlier ticks, for a list that was lost
     search.who, search.job = request.POST.get("who", "")[:3_000], ""
     who = account_of(search.who)
     problem = MALFORMED if who is None else worker_trouble()
@@ -208,20 +207,20 @@ def find_repositories(request: Request) -> HttpResponse:
 @never_cache
 @maintainers_only
 def begin_watching(request: Request) -> HttpResponse:
-    """Have what is ticked watched and read; nothing where nothing is ticked, or where its list is not kept any more."""
+    """Watch and read the ticked repositories; do nothing where none is ticked, or where the list has expired."""
     person, search = require(request, "", Role.MAINTAINER), Search.of(request)
     search.ticked = read_ticks(request.POST.dict(), request.POST.getlist("record")[:200])
     search.keep(request)
-    found = answer_of(search).found
-    if found is None:
+    answer = answer_of(search).found
+    if answer is None:
         return _page(request, search, status=409)
-    chosen = [(one, search.ticked[one.record]) for one in choices(found, search.ticked) if one.is_ticked]
+    chosen = [(item, search.ticked[item.record]) for item in choices(answer, search.ticked) if item.is_ticked]
     if not chosen:
         return _page(request, search, NONE_TICKED, status=422)
-    records = {one.record for one, _ in chosen}
-    holders = [did for one in found["repositories"] if one["record"] in records for did in one["holders"]]
+    records = {item.record for item, _ in chosen}
+    holders = [did for item in answer["repositories"] if item["record"] in records for did in item["holders"]]
     try:
-        start_watching(person, found["did"], chosen, holders, timezone.now())
+        start_watching(person, answer["did"], chosen, holders, timezone.now())
     except ChangedMeanwhile:
         return _page(request, search, LATE, status=409)
     Search().keep(request)
@@ -231,7 +230,7 @@ def begin_watching(request: Request) -> HttpResponse:
 @require_safe
 @maintainers_only
 def setup_looking(request: Request) -> HttpResponse:
-    """The step that a search is at, polled; when it has ended the whole page is to be loaded."""
+    """Return the polled step of a search; once it has ended the whole page is reloaded."""
     answer = answer_of(Search.of(request))
     response = _polled(request, "setup/_setup_looking.html", {"answer": answer}, answer.step)
     if not answer.step:
@@ -242,13 +241,13 @@ def setup_looking(request: Request) -> HttpResponse:
 @require_safe
 @maintainers_only
 def setup_progress(request: Request) -> HttpResponse:
-    """Return how far the reading is, polled: 304 where nothing has changed."""
+    """Return the polled progress of the reading: 304 where nothing has changed."""
     shown = _progress(request)
     return _polled(request, "setup/_setup_progress.html", shown, shown)
 
 
 def _polled(request: Request, template: str, context: dict[str, object], key: object) -> HttpResponse:
-    """A fragment under an ETag of what it shows and to whom."""
+    """Return a fragment with an ETag of its content and its viewer."""
     tag = f'W/"{blake2b(repr((template, request.user.pk, key)).encode(), digest_size=12).hexdigest()}"'
     response = get_conditional_response(request, tag) or render(request, template, context)
     response["ETag"] = tag
@@ -259,13 +258,13 @@ def _polled(request: Request, template: str, context: dict[str, object], key: ob
 
 def _page(request: Request, search: Search, problem: str = "", status: int = 200) -> HttpResponse:
     answer = Answer() if problem and status == 422 and not search.job else answer_of(search)
-    found = answer.found
+    owner = answer.found
     context = {
         "search": search,
         "answer": answer,
         "problem": problem or answer.problem,
-        "found": found,
-        "choices": choices(found, search.ticked) if found else (),
+        "found": owner,
+        "choices": choices(owner, search.ticked) if owner else (),
         "reviews": REVIEWS,
         "has_key": bool(settings.ANTHROPIC_API_KEY),
         **_progress(request),
@@ -276,6 +275,6 @@ def _page(request: Request, search: Search, problem: str = "", status: int = 200
 def _progress(request: Request) -> dict[str, object]:
     snapshot = request.snapshot
     waiting, trouble = handed_over(snapshot)
-    nothing = read.FirstReading("none", is_heard=False, watched=0, unasked=0, pulls=0)
-    reading = read.first_reading(snapshot, snapshot.published_at) if snapshot else nothing
+    no_reading = read.FirstReading("none", is_heard=False, watched=0, unasked=0, pulls=0)
+    reading = read.first_reading(snapshot, snapshot.published_at) if snapshot else no_reading
     return {"progress": progress_of(reading, waiting), "trouble": trouble or (waiting and worker_trouble())}

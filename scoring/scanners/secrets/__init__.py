@@ -1,7 +1,7 @@
-"""Keys, tokens and passwords in what a change adds and in what was written beside it.
+"""Find keys, tokens and passwords in added lines and in the texts beside the change.
 
 A secret in pieces, in escapes or in base 64 counts too, one in a removed line does not. One that the change only moves
-was known before and weighs little. Every secret of a quoted line is masked.
+was already public and weighs little. Every secret in a quoted line is masked.
 """
 
 from collections import defaultdict
@@ -17,8 +17,8 @@ from scoring.scanners.submission import Submission
 from scoring.types import QUOTE_LENGTH, Finding, Severity
 
 SCANNER = "secrets"
-MINIFIED_LENGTH = 1_000  # characters of a line that no person wrote
-SHOWN = 4  # characters of a masked secret that tell its kind and open nothing
+MINIFIED_LENGTH = 1_000  # characters of a line, from which no person wrote it
+SHOWN = 4  # visible characters of a masked secret, which show its kind and open nothing
 _LOWER = {Severity.HIGH: Severity.MED, Severity.MED: Severity.LOW, Severity.LOW: None}
 
 
@@ -45,12 +45,12 @@ def _hits(added: AddedText, rule_text: str | None) -> Iterator[Hit]:
     for rule in RULES:
         for start, end in rule.find(added.text, lower):
             token = added.text[start:end]
-            made = rule.check is None or rule.check(token)
-            if made or (
+            is_valid = rule.check is None or rule.check(token)
+            if is_valid or (
                 rule.proves and not is_placeholder(token)
-            ):  # a form that changed would fail its old checksum: worth a look, no more
-                severity = rule.severity if made else Severity.LOW
-                yield Hit(rule.id, rule.what, start, end, severity, proven=made and rule.proves)
+            ):  # a changed format would fail its old checksum: worth a look, no more
+                severity = rule.severity if is_valid else Severity.LOW
+                yield Hit(rule.id, rule.what, start, end, severity, proven=is_valid and rule.proves)
     yield from find_private_keys(added.text)
     if rule_text:
         yield from find_by_file(rule_text, added, lower)
@@ -71,22 +71,22 @@ def _bare_settings(added: AddedText) -> Iterator[Hit]:
 
 
 def _without_overlap(hits: Iterator[Hit]) -> Sequence[Hit]:
-    """Keep one hit for each part of the text: that of the rule that comes first."""
-    kept: list[Hit] = []
-    taken: set[int] = set()
+    """Keep one hit for each part of the text: that of the first rule."""
+    separate: list[Hit] = []
+    covered: set[int] = set()
     for hit in hits:
         span = range(hit.start, min(hit.end, hit.start + 2_000)) or range(hit.start, hit.start + 1)
-        if taken.isdisjoint(span):
-            taken.update(span)
-            kept.append(hit)
-    return sorted(kept, key=lambda hit: hit.start)
+        if covered.isdisjoint(span):
+            covered.update(span)
+            separate.append(hit)
+    return sorted(separate, key=lambda hit: hit.start)
 
 
 def _weighed(hit: Hit, place: Place, line: str) -> Severity | None:
-    """Weigh a hit by its place; None where it counts for nothing.
+    """Weigh a hit by its place; None where it does not count.
 
-    Hashes of a lock file and lines that no person wrote look like keys. Tests and manuals are full of invented ones, so
-    there a shape weighs one step less and a mere name nothing; a token with a right checksum was not invented.
+    Hashes of a lock file and lines that no person wrote look like keys. Tests and manuals are full of invented keys, so
+    there a shape weighs one step less and a mere name nothing; a token with a valid checksum was not invented.
     """
     if hit.proven:
         return hit.severity

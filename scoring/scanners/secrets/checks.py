@@ -1,4 +1,4 @@
-"""Checks what issuers build into their tokens, without asking them. Every function takes the whole token."""
+"""Check what issuers build into their tokens, without contacting them. Every function takes the whole token."""
 
 import binascii
 import json
@@ -14,7 +14,7 @@ _DEMO_CLAIMS = re.compile(r'"sub":"1234567890"|John Doe|example\.', re.IGNORECAS
 
 
 def base62_crc32(token: str) -> bool:
-    """Check that the last six of the 36 characters behind the prefix are the CRC-32 of the other 30 in base 62.
+    """Check that the last six of the 36 characters after the prefix are the CRC-32 of the other 30 in base 62.
 
     GitHub's tokens of five kinds and npm's: github.blog, "Behind GitHub's new authentication token formats", 2021.
     """
@@ -49,7 +49,7 @@ def discord_bot(token: str) -> bool:
 
 
 def json_web_token(token: str) -> bool:
-    """Check that header and claims are JSON objects, that the header names an algorithm, and that it is no example."""
+    """Check that header and claims are JSON objects, with an algorithm in the header, and not an example."""
     header, claims = (_json_object(part) for part in token.split(".")[:2])
     if not header or claims is None or str(header.get("alg", "none")).lower() == "none":
         return False
@@ -57,7 +57,7 @@ def json_web_token(token: str) -> bool:
 
 
 def _decoded(part: str) -> bytes:
-    """Decode URL-safe base 64 without padding; return nothing where it is not that."""
+    """Decode URL-safe base 64 without padding; return nothing where it is malformed."""
     try:
         return urlsafe_b64decode(part + "=" * (-len(part) % 4))
     except (binascii.Error, ValueError):
@@ -66,7 +66,7 @@ def _decoded(part: str) -> bytes:
 
 def _json_object(part: str) -> dict[str, object] | None:
     try:
-        found = json.loads(_decoded(part))
-    except (ValueError, RecursionError):  # a thousand opening brackets end the reader's stack
+        value = json.loads(_decoded(part))
+    except (ValueError, RecursionError):  # a thousand opening brackets exhaust the parser's stack
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None

@@ -1,7 +1,7 @@
-"""Secrets without a shape of their own, as in connection strings and assignments, and secrets in disguise.
+"""Find secrets without their own shape, as in connection strings and assignments, and disguised secrets.
 
-Disguises are pieces, escapes, base 64 and hidden characters. In those only the token shapes of known issuers are looked
-for: any other text, put together, could be anything.
+Disguises are pieces, escapes, base 64 and hidden characters. Within them only the token shapes of known issuers are
+searched, because any other decoded text could be anything.
 """
 
 import re
@@ -85,7 +85,7 @@ def _url_hit(match: re.Match[str]) -> Hit:
 
 
 def _is_harmless(secret: str, host: str, user: str) -> bool:
-    """Return whether it is a placeholder, a password that everybody tries first, or a host that nobody else reaches."""
+    """Return whether it is a placeholder, a common default password, or a host that nobody else can reach."""
     weak = _WEAK.fullmatch(secret) or secret.lower() == user.lower()
     return bool(
         weak
@@ -103,7 +103,7 @@ def find_assigned(text: str) -> Iterator[Hit]:
 
 
 def find_settings(text: str) -> Iterator[Hit]:
-    """Find such values without quotes, one assignment a line: only in files that write values bare."""
+    """Find unquoted values of this kind, one assignment a line: only in files that write values bare."""
     for match in _SETTING.finditer(text):
         yield from _assigned_hit(match)
 
@@ -123,7 +123,7 @@ def _assigned_hit(match: re.Match[str]) -> Iterator[Hit]:
     yield Hit("assigned-secret", "what looks like a password or key", start, end, severity, generic=True)
 
 
-WINDOW = 300  # characters around a joint that are read: no token without a shape of its own is longer
+WINDOW = 300  # characters read around a joint: no token without its own shape is longer
 READINGS = 2_000  # of one change: each takes .1 ms
 _WITHIN = r"[\w+/=.-]"
 # The joint between two literals: an operator or nothing, with or without a line end.
@@ -144,7 +144,7 @@ _PRINTED = re.compile(rb"[\t\n\r\x20-\x7e]+")
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """A part of the text without its disguise. `cuts`: (offset in `plain`, characters left out up to there)."""
+    """A part of the text without its disguise. `cuts`: (offset in `plain`, characters removed up to there)."""
 
     plain: str
     start: int
@@ -152,9 +152,9 @@ class _Reading:
     how: str
     cuts: tuple[tuple[int, int], ...] = ()
 
-    def origin(self, place: int) -> int:
+    def origin(self, offset: int) -> int:
         """Return the offset in the text for an offset in `plain`."""
-        return self.start + place + max((left for at, left in self.cuts if at <= place), default=0)
+        return self.start + offset + max((removed for position, removed in self.cuts if position <= offset), default=0)
 
 
 def find_disguised(text: str) -> Iterator[Hit]:
@@ -195,23 +195,23 @@ def _readings(text: str) -> Iterator[_Reading]:
 def _without(text: str, joint: re.Pattern[str], how: str) -> Iterator[_Reading]:
     """Yield the text around each match of `joint` without the match; near ones together."""
     group: list[re.Match[str]] = []
-    for found in joint.finditer(text):
-        if group and found.start() - group[-1].end() > WINDOW:
+    for match in joint.finditer(text):
+        if group and match.start() - group[-1].end() > WINDOW:
             yield _joined(text, group, how)
             group = []
-        group.append(found)
+        group.append(match)
     if group:
         yield _joined(text, group, how)
 
 
 def _joined(text: str, joints: list[re.Match[str]], how: str) -> _Reading:
     start, end = max(joints[0].start() - WINDOW, 0), min(joints[-1].end() + WINDOW, len(text))
-    pieces, cuts, place, size, left = [], [], start, 0, 0
+    pieces, cuts, position, size, removed = [], [], start, 0, 0
     for joint in joints:
-        pieces.append(text[place : joint.start()])
-        size, left, place = size + joint.start() - place, left + joint.end() - joint.start(), joint.end()
-        cuts.append((size, left))
-    return _Reading("".join([*pieces, text[place:end]]), start, end, how, tuple(cuts))
+        pieces.append(text[position : joint.start()])
+        size, removed, position = size + joint.start() - position, removed + joint.end() - joint.start(), joint.end()
+        cuts.append((size, removed))
+    return _Reading("".join([*pieces, text[position:end]]), start, end, how, tuple(cuts))
 
 
 def _character(escape: re.Match[str]) -> str:
@@ -219,7 +219,7 @@ def _character(escape: re.Match[str]) -> str:
 
 
 def _decoded(run: str) -> str:
-    """Decode base 64; return an empty text where it is not base 64."""
+    """Decode base 64; return an empty text where it is malformed."""
     try:
         data = b64decode(run + "=" * (-len(run) % 4))
     except (Error, ValueError):

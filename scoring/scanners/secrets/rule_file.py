@@ -1,6 +1,6 @@
 """An operator's own rules for secrets, in the file format of gitleaks, through the linear engine of google-re2.
 
-Each rule is for one kind of token and is kept in the two forms of its pattern.
+Each rule describes one kind of token and is stored in two forms of its pattern.
 """
 
 import logging
@@ -25,22 +25,22 @@ Pattern = "re2._Regexp"
 
 @dataclass(frozen=True, slots=True)
 class Allowlist:
-    """Conditions under which a hit is not a secret: any one of them, or all where `every` is true."""
+    """Conditions under which a hit is not a secret: any of them, or all where `every` is true."""
 
     paths: tuple[Any, ...]
     regexes: tuple[Any, ...]
     stopwords: tuple[str, ...]
-    target: str  # what the regexes read: secret, match or line
+    target: str  # input of the regexes: secret, match or line
     every: bool
 
     def allows(self, path: str, secret: str, match: str, line: str) -> bool:
-        """Return whether this list lets the hit pass."""
-        read = {"match": match, "line": line}.get(self.target, secret)
+        """Return whether this list excludes the hit."""
+        target_text = {"match": match, "line": line}.get(self.target, secret)
         answers = []
         if self.paths:
             answers.append(any(pattern.search(path) for pattern in self.paths))
         if self.regexes:
-            answers.append(any(pattern.search(read) for pattern in self.regexes))
+            answers.append(any(pattern.search(target_text) for pattern in self.regexes))
         if self.stopwords:
             answers.append(any(word in secret.lower() for word in self.stopwords))
         return bool(answers) and (all(answers) if self.every else any(answers))
@@ -61,7 +61,7 @@ class FileRule:
 
 @dataclass(frozen=True, slots=True)
 class RuleFile:
-    """The rules that could be read of a file; `problems` names each that could not, and why."""
+    """The readable rules of a file; `problems` names each unreadable one, with the reason."""
 
     rules: tuple[FileRule, ...]
     allowlists: tuple[Allowlist, ...]
@@ -70,11 +70,11 @@ class RuleFile:
 
 @lru_cache(maxsize=4)
 def read_rule_file(text: str) -> RuleFile:
-    """Read the rules of a file's text. Never raises: what cannot be read is a problem, logged once for each text."""
-    found = _read(text)
-    for problem in found.problems:
+    """Read the rules of a file's text. Never raises: an unreadable part is a problem, logged once for each text."""
+    rule_file = _read(text)
+    for problem in rule_file.problems:
         LOG.warning("secret rule file: %s", problem)
-    return found
+    return rule_file
 
 
 def _read(text: str) -> RuleFile:
@@ -138,7 +138,7 @@ def _compiled(pattern: str) -> Any:
 
 
 def find_by_file(rule_text: str, added: AddedText, lower: str) -> Iterator[Hit]:
-    """Find in added lines what the rules of the file describe."""
+    """Find matches of the file's rules in added lines."""
     rule_file = read_rule_file(rule_text)
     for rule in rule_file.rules:
         if rule.keywords and not any(word in lower for word in rule.keywords):
@@ -158,7 +158,7 @@ def _secret_span(match: Any, group: int) -> tuple[int, int]:
 
 
 def _counts(rule: FileRule, shared: tuple[Allowlist, ...], added: AddedText, match: Any, span: tuple[int, int]) -> bool:
-    """Return whether path, keywords, entropy and allowlists let a match stand."""
+    """Return whether path, keywords, entropy and allowlists accept a match."""
     index = added.index(span[0])
     file, line = added.places[index].file, added.line(index)
     path, secret = file.path if file else "", added.text[slice(*span)]
@@ -168,17 +168,17 @@ def _counts(rule: FileRule, shared: tuple[Allowlist, ...], added: AddedText, mat
 
 
 WORD = r"0-9A-Za-z_\-"
-HEX = 2.6  # bits a character: 32 random hexadecimal digits show 3.5, a date or a counter below 2.5
+HEX = 2.6  # bits per character: 32 random hexadecimal digits show 3.5, a date or a counter below 2.5
 _PREFIX = re.compile(r"[0-9A-Za-z_-]+(?![0-9A-Za-z_?*+{|-])")
 
 
 @dataclass(frozen=True, slots=True)
 class TokenRule:
-    """One kind of token. `keywords` are lower case; where none stands in the text, the pattern cannot match.
+    """One kind of token. `keywords` are lower case; without one of them in the text the pattern cannot match.
 
-    The first group of the pattern is the token. `check` refuses what the issuer cannot have made; a token that
-    `proves` itself by a checksum is real wherever it stands. `bits` is the least entropy a character. The pattern of a
-    rule that `spans` lines needs the linear engine.
+    The first group of the pattern is the token. `check` rejects what the issuer cannot have made; a token that `proves`
+    itself by a checksum is real in any place. `bits` is the least entropy per character. A pattern that `spans` lines
+    needs the linear engine.
     """
 
     id: str
@@ -216,7 +216,7 @@ def _linear(pattern: str) -> "re2._Regexp":
 def shape(pattern: str, characters: str = WORD) -> str:
     """Put the pattern between characters that cannot belong to the token; each run of them is tried once.
 
-    A literal start is looked for first and what stands before it second: that is 40 times as fast on a large text.
+    A literal start is searched first and the character before it second, which is 40 times as fast on a large text.
     """
     prefix = _PREFIX.match(pattern)
     if prefix and "|" not in re.sub(r"\(.*?\)|\[.*?\]", "", pattern):
@@ -247,6 +247,6 @@ def rule(
     bits: float = 3.0,
     severity: Severity = Severity.HIGH,
 ) -> TokenRule:
-    """Make a rule from one row of a table; keywords are separated by blanks."""
+    """Build a rule from one row of a table; keywords are separated by blanks."""
     spans = pattern.startswith("(?i:")
     return TokenRule(identity, what, tuple(keywords.split()), pattern, check, proves, bits, severity, spans)

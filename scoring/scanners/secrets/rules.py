@@ -1,9 +1,9 @@
-"""All rules for tokens: private keys in their text forms, shapes that tell an issuer, and the kinds of detect-secrets.
+"""All rules for tokens: private keys in their text forms, issuers' token shapes, and the kinds of detect-secrets.
 
-detect-secrets finds, line by line, kinds that our own rules do not know. Its other plugins are left out: for their
-kinds there are rules of our own that check more, and those on entropy, names, addresses and URLs fired on 61 of 1,617
-real diffs without a secret among them. Its `scan_diff` finds nothing in files that are not on the disk. Importing it
-takes 0.3 s (it brings an HTTP client, which is never called), hence only where a line names one of these issuers.
+detect-secrets finds, line by line, kinds that our own rules do not know. Its other plugins are omitted: for their kinds
+our own rules check more, and those on entropy, names, addresses and URLs fired on 61 of 1,617 real diffs without a
+secret among them. Its `scan_diff` finds nothing in files that are not on the disk. Importing it takes 0.3 s (it
+includes an HTTP client, which is never called), so it is imported only where a line names one of these issuers.
 """
 
 import re
@@ -21,13 +21,13 @@ _BEGIN = re.compile(
     r"-----BEGIN (?P<kind>(?:RSA |DSA |EC |OPENSSH |ENCRYPTED |ANY |PGP |SSH2 ENCRYPTED )?)PRIVATE KEY(?: BLOCK)?-----"
     r"|PuTTY-User-Key-File-[23]:"
 )
-_WINDOW = 1_200  # characters behind the first line, where its second and third stand whatever the carrier puts between
+_WINDOW = 1_200  # characters after the first line, which include the second and third in any format
 _BODY = re.compile(r"[0-9A-Za-z+/]{40,}={0,2}")
 _LINE_END = re.compile(r"\\[nr]")
 
 
 def find_private_keys(text: str) -> Iterator[Hit]:
-    """Find each first line of a key that is followed by the key itself; code that only names the line is not."""
+    """Find each first line of a key that is followed by the key itself, not code that only names the line."""
     for begin in _BEGIN.finditer(text):
         window = _LINE_END.sub("\n", text[begin.end() : begin.end() + _WINDOW]).partition("-----END")[0]
         body = "".join(_BODY.findall(window))
@@ -43,8 +43,8 @@ _ISSUERS = re.compile(r"cloudant|softlayer|ibm|artifactory|jfrog", re.IGNORECASE
 
 def find_by_plugins(text: str) -> Iterator[Hit]:
     """Find credentials of Cloudant, SoftLayer, IBM Cloud and Artifactory on lines that name their issuer."""
-    for named in _lines_with_issuer(text):
-        start, line = named
+    for start_and_line in _lines_with_issuer(text):
+        start, line = start_and_line
         for what, secret in _secrets(line):
             offset = line.find(secret)
             if offset >= 0:
