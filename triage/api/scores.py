@@ -176,7 +176,7 @@ def get_scores(request: Request, asked: Annotated[ScoresIn, Body()]) -> HttpResp
         try:
             people[read_did(one)] = None
         except ApiProblem as problem:
-            people[one] = problem
+            people[one.encode(errors="replace").decode()] = problem  # half of a surrogate pair is no UTF-8
     snapshot = published(request, by_viewer=False)
     found = _many(snapshot, [did for did, problem in people.items() if not problem], asked.repo or None, asked.briefing)
     hidden = _hidden(request, found)
