@@ -176,7 +176,7 @@ def get_scores(request: Request, asked: Annotated[ScoresIn, Body()]) -> HttpResp
         try:
             people[read_did(item)] = None
         except ApiProblem as problem:
-            people[item] = problem
+            people[item.encode(errors="replace").decode()] = problem  # half of a surrogate pair is no UTF-8
     snapshot = published(request, by_viewer=False)
     bodies = _read_bodies(
         snapshot, [did for did, problem in people.items() if not problem], asked.repo or None, asked.briefing

@@ -97,7 +97,7 @@ def _find_key(snapshot: Snapshot, names: Mapping[str, str], mine: Sequence[str],
     called = [one for one in mine if names[one] == asked]
     if len(called) == 1:
         return called[0]
-    said = f"{len(called):,} repositories are called" if called else "No watched repository is called"
+    said = f"You maintain {len(called):,} repositories called" if called else "You maintain no repository called"
     raise Http404(f"{said} “{visible(asked[:200])}”. Write OWNER/NAME.")
 
 

@@ -182,7 +182,7 @@ def test_a_window_ends_and_a_count_survives_a_cache_that_drops_it(monkeypatch: p
         (b'{"dids": [1e999]}', "application/json", 422),
         (b"9" * 5000, "application/json", 400),
         (b"[" * 60_000, "application/json", 400),
-        (b'{"dids": ["did:plc:\\ud800"]}', "application/json", 422),
+        (b'{"dids": ["did:plc:\\ud800"]}', "application/json", 200),
         (b'{"dids": ["x"], "repo": "\\ud800"}', "application/json", 422),
         (b" " * (SMALL + 1), "application/json", 413),
         (b" " * 1_000_001, "application/json", 413),

@@ -173,9 +173,14 @@ def test_only_who_maintains_the_repository_sees_and_opens_its_lane(
     told = form(ben) | {"choice": "open"}
     assert reader.post("/lane/estimate", told).status_code == 403
     assert reader.get(f"/lane?repository={REPO}").status_code == 403
+    with site.reader.pin() as shown:
+        assert shown is not None
+        name = read.repository_names(shown)[REPO]
+    assert text(ben, f"/lane?repository={name}") == text(ben, f"/lane?repository={REPO}")
+    assert reader.get(f"/lane?repository={name}").status_code == 404, "it is not among theirs"
     unknown = reader.get("/lane?repository=nowhere%3Cb%3E")
     assert unknown.status_code == 404
-    assert "No watched repository is called “nowhere&lt;b&gt;”. Write OWNER/NAME." in unknown.content.decode()
+    assert "You maintain no repository called “nowhere&lt;b&gt;”. Write OWNER/NAME." in unknown.content.decode()
     assert client.post("/lane/estimate", told).status_code in (302, 403)
     assert not EstimatedLane.objects.exists()
     assert "Open at" not in text(reader)
