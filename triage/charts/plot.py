@@ -15,6 +15,7 @@ Anchor = Literal["start", "middle", "end"]
 Spot = tuple[float, float]
 NARROW, WIDE = 360, 720
 LARGEST = 1e15  # largest figure that is drawn; no count here exceeds it
+NOT_SHOWN = "\N{EN DASH}"  # where there is no figure
 
 
 @dataclass(frozen=True, slots=True)

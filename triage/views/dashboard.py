@@ -23,7 +23,7 @@ from scoring.training.summary import ShownLane, ShownModel, read_backtest, read_
 from triage.access.permissions import Role, sees_thresholds
 from triage.access.requests import Request
 from triage.access.sign_in import viewer_did, viewing
-from triage.charts import backlog, histogram, reports
+from triage.charts import backlog, histogram, orders, reports
 from triage.context import present, told_dashboard, training_need
 from triage.forms.filters import read_list
 from triage.http_cache import unless_held
@@ -138,7 +138,7 @@ def _learned(
         "model": model if is_tried else None,
         "reliability": reports.reliability("reliability", bins),
         "no_reliability": missing.no_reliability(name, model, need),
-        "order_words": reports.order_words(past),
+        "order_words": orders.order_words(past),
         "backtest_lane": reports.lane_sentence(past) if past else (),
         "backtest_of_score": reports.verdict(past)[1] if past else "",
         "approvals": reports.false_approvals("approvals", lane, results if is_live_told else (), drawn),
@@ -215,9 +215,9 @@ def backtest(request: Request, snapshot: Snapshot) -> HttpResponse:
         shown |= {
             "outside": outside,
             "verdict": reports.verdict(label),
-            "order_said": reports.order_sentence(label),
-            "orders": (orders := reports.orders_table(label)),
-            "few_orders": reports.few_orders_table(orders),
+            "order_said": orders.order_sentence(label),
+            "orders": (table := orders.orders_table(label)),
+            "few_orders": orders.few_orders_table(table),
             "score_said": reports.score_answer(label.bins),
             "reliability": reports.reliability("reliability", label.bins),
             "lane_said": reports.lane_sentence(label),
