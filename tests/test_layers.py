@@ -94,7 +94,7 @@ PURE_IN = {
     "scoring/review": "costs deterministic payload prose_mask reviewer schema",
     "scoring/scanners": """
         _assignments _finding_helpers _guards _holes _normalise _notebooks _prose _python_folding
-        _python_names _rules _statements _text _tree_matches _unread_languages _wording bandit_checks
+        _python_names _rules _statements _text _tree_matches _unread_languages bandit_checks
         build_paths dangerous flipped hidden_text invisible licences misleading_title near_duplicates
         prompt_injection run sarif slop submission typosquats untested weakened whole_files
     """,

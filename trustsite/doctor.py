@@ -357,10 +357,8 @@ def check_certificates(patient: Patient) -> tuple[bool, str]:
         return True, "no certificate yet: the fast lane is shut"
     valid = [certificate for certificate in certificates.values() if certificate.is_valid(patient.now)]
     if not valid:
-        return (
-            False,
-            f"{len(certificates)}, all expired or without a threshold: `manage.py train` makes another attempt",
-        )
+        advice = "all expired or without a threshold: `manage.py train` makes another attempt"
+        return False, f"{len(certificates)}, {advice}"
     return True, f"{len(certificates)}, {len(valid)} valid"
 
 
@@ -465,16 +463,11 @@ def check_clock(patient: Patient) -> tuple[bool, str]:
         return False, f"the clock is {_format_minutes(beat - patient.now)} behind what the worker wrote: set it by NTP"
     if newest > beat + EARLY:
         problem = f"an event dated {newest:%Y-%m-%d %H:%M} moved the cursor of the stream into the future"
-        return (
-            False,
-            f"{problem}: start the worker, which resets it as a gap; if the clock is wrong, set it by NTP first",
-        )
+        advice = "start the worker, which resets it as a gap; if the clock is wrong, set it by NTP first"
+        return False, f"{problem}: {advice}"
     if patient.works and status.cursor_us and status.listener_problem is None and patient.now - newest > BEHIND:
-        return (
-            False,
-            f"the newest event is {_format_minutes(patient.now - newest)} old: "
-            "the stream is behind, or the clock wrong",
-        )
+        age = _format_minutes(patient.now - newest)
+        return False, f"the newest event is {age} old: the stream is behind, or the clock wrong"
     compared = "agrees with the stream" if status.cursor_us else "agrees with the worker; no event has arrived yet"
     return True, f"{patient.now:%Y-%m-%d %H:%M:%S} UTC {compared}"
 

@@ -1,10 +1,12 @@
-"""Quote a line, lower a severity, put the worst finding first; shared by scanners. Pure."""
+"""Quote a line or a name, lower a severity, put the worst finding first; shared by scanners. Pure."""
 
 from collections.abc import Iterable
 
 from scoring.diff.budget import BudgetSpent, spend
+from scoring.diff.change import Line
 from scoring.types import QUOTE_LENGTH, Finding, Severity
 
+SHOWN = 80  # characters of a name
 _RANK = {Severity.HIGH: 0, Severity.MED: 1, Severity.LOW: 2}
 _LOWER = {Severity.HIGH: Severity.MED, Severity.MED: Severity.LOW, Severity.LOW: None}
 
@@ -21,6 +23,18 @@ def cut(text: str, length: int) -> str:
 def quoted(text: str) -> str:
     """Return the line as a finding quotes it."""
     return cut(text.strip(), QUOTE_LENGTH)
+
+
+def shown(name: str) -> str:
+    """Format a name from a change for a sentence: printable ASCII, everything else as escapes, cut to SHOWN."""
+    plain = name.encode("ascii", "backslashreplace").decode()
+    plain = "".join(character if character.isprintable() else repr(character)[1:-1] for character in plain)
+    return plain if len(plain) <= SHOWN else f"{plain[:SHOWN]}…"
+
+
+def number_of(line: Line) -> int | None:
+    """Return the line's number in the new file, or in the old one where it is removed."""
+    return line.old if line.mark == "-" else line.new
 
 
 def lowered(severity: Severity) -> Severity | None:

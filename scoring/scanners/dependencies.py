@@ -24,7 +24,7 @@ from scoring.packages.entry import (
     names_other_package,
     place_of,
 )
-from scoring.scanners._wording import number_of, quoted, shown
+from scoring.scanners._finding_helpers import number_of, quoted, shown
 from scoring.scanners.submission import Advisory, Knowledge, Submission
 from scoring.types import Finding, Severity
 
@@ -57,7 +57,7 @@ def _finding(comparison: Comparison, rule: str, severity: Severity, line: Line |
         explanation,
         comparison.file.path,
         number_of(line) if line else None,
-        quoted(line) if line else "",
+        quoted(line.text) if line else "",
     )
 
 

@@ -18,9 +18,8 @@ import re2
 from scoring.diff.budget import spend
 from scoring.diff.change import FileChange, Line
 from scoring.diff.paths import is_lock_file, role
-from scoring.scanners._finding_helpers import cut, lowered, quoted, worst_first
+from scoring.scanners._finding_helpers import cut, lowered, quoted, shown, worst_first
 from scoring.scanners._text import is_comment
-from scoring.scanners._wording import shown
 from scoring.scanners.submission import Submission
 from scoring.types import Finding, Severity
 

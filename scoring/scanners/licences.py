@@ -9,7 +9,7 @@ from scoring.diff.change import FileChange, Line
 from scoring.diff.paths import is_language
 from scoring.packages.compare import format_of
 from scoring.packages.licences import WORDS, Demand, Licence, may_come_in, parse_licence
-from scoring.scanners._wording import number_of, quoted, shown
+from scoring.scanners._finding_helpers import number_of, quoted, shown
 from scoring.scanners.submission import Submission
 from scoring.types import Finding, Severity
 
@@ -102,7 +102,7 @@ def _finding(file: FileChange, rule: str, severity: Severity, line: Line | None,
         explanation=explanation,
         file=file.path,
         line=number_of(line) if line else None,
-        quote=quoted(line) if line else "",
+        quote=quoted(line.text) if line else "",
         removed=line is not None and line.mark == "-",
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from scoring.packages.compare import Comparison, comparisons
 from scoring.packages.entry import Entry
 from scoring.packages.typosquats import Imitation, imitation, known_names
-from scoring.scanners._wording import number_of, quoted, shown
+from scoring.scanners._finding_helpers import number_of, quoted, shown
 from scoring.scanners.submission import Submission
 from scoring.types import Finding, Severity
 
@@ -43,5 +43,5 @@ def _finding(comparison: Comparison, entry: Entry, imitated: Imitation) -> Findi
         explanation=f"{names}: see that it is the package that was meant.",
         file=comparison.file.path,
         line=number_of(entry.line),
-        quote=quoted(entry.line),
+        quote=quoted(entry.line.text),
     )
