@@ -51,6 +51,7 @@ from scoring.queries.read import (
 from scoring.thresholds import items_needed
 from scoring.training.summary import ShownLane, ShownModel
 from scoring.types import Estimate, Measure, Param, Verdict
+from triage.presenters.lane import FEWEST_TOLD
 
 DONE = {
     "approve": "approved it",
@@ -97,6 +98,7 @@ SHARE_WORDS: Mapping[Shared, str] = {
     "paths": "same files",
     "model": "same model",
 }
+LEAST_RISK, LEAST_SILENT_DAYS = 0.1, 30
 CONDITION_WORDS: Mapping[str, str] = {
     "certificate": "a certified threshold",
     "verdict": "a verdict on its content",
@@ -111,6 +113,15 @@ CONDITION_WORDS: Mapping[str, str] = {
 }
 
 
+def is_worth_setting(rule: TightenedRule) -> bool:
+    """Tell a rule that somebody might set from one that would stop nearly everything.
+
+    Every finding has a risk of LEAST_RISK or more, and most people are away for days.
+    """
+    least = {"r_low": LEAST_RISK, "silent_days": LEAST_SILENT_DAYS}.get(rule.rule)
+    return least is None or number_of(rule.after) >= least
+
+
 def tightened_words(one: TightenedRule) -> str:
     """Describe one rule that would have stopped it, as a clause."""
     return WORDS[one.rule](one.before, one.after)
@@ -122,11 +133,12 @@ def budget_words(state: BudgetState) -> str:
         return "It did not go through the fast lane, so nothing counts against its limit."
     count = things(state.let_through, "pull request")
     began = f"Since {state.since.day} {state.since:%b %Y} this lane" if state.since else "So far this lane"
-    rate = bad_percent(state.bad / state.settled)
-    against = "above" if state.is_spent else "within"
     sentence = f"{began} let through {count}: {state.settled:,} settled, {state.bad:,} turned out bad."
     limit = f"the limit of {budget_percent(state.budget)} that the lane had when it let this one through"
-    return f"{sentence} That is {rate} of what settled, {against} {limit}."
+    if state.settled < FEWEST_TOLD:
+        return f"{sentence} That is too few to judge against {limit}."
+    against = "above" if state.is_spent else "within"
+    return f"{sentence} That is {bad_percent(state.bad / state.settled)} of what settled, {against} {limit}."
 
 
 def _was_before(before: Param, say: Callable[[float], str]) -> str:

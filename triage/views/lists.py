@@ -110,7 +110,9 @@ def incident(request: Request, snapshot: Snapshot, key: str) -> HttpResponse:
         "lane": pills.lane_word(details.verdict),
         "reasons": [visible(explain.sentence(reason)) for reason in reasons],
         "hidden_authors": hidden,
-        "would_hold": [incident_words.tightened_words(item) for item in details.would_hold],
+        "would_hold": [
+            incident_words.tightened_words(item) for item in details.would_hold if incident_words.is_worth_setting(item)
+        ],
         "like_it": [(item, [incident_words.SHARE_WORDS[name] for name in item.shares]) for item in details.like_it],
         "shared": [(words, details.shared[name]) for name, words in incident_words.SHARE_WORDS.items()],
         "budget": incident_words.budget_words(details.budget),
