@@ -190,7 +190,7 @@ def test_nobody_moves_a_row_outside_their_repositories_whoever_they_are_and_what
     draw = random.Random(7)
     site = Person.objects.create(did="did:plc:site")
     before, moved = lanes(world), set()
-    for number in range(count(15, 600)):
+    for number in range(count(30, 600)):
         Maintainer.objects.all().delete()
         keys = draw.choice([(), (CABIN,), (REPO,), (CABIN, REPO), ("",)])
         speaker, about = draw.choice([ANA, SEED, STRANGER, MARA, MALLORY]), draw.choice([MARA, MALLORY, STRANGER])
