@@ -88,6 +88,7 @@ def test_an_audit_that_passed_offers_an_approval_first_only_where_ci_passed_too(
     assert main == ["Approve" if ci == "passed" else "Comment"]
     assert ("Approve anyway" in page) == (ci == "failed")
     assert 'name="pull"' not in row_of(ben), "it was read one by one, so nobody approves it with others"
+    assert 'data-why="Audited ones are approved one by one."' in page, "the answer to x"
 
 
 def test_its_page_says_in_words_why_and_tells_nothing_of_the_decision(site: ActingSite, ben: Client) -> None:
