@@ -1,7 +1,6 @@
 """Text that speaks to the reviewer is found, in whatever dress; honest text about the same things is not."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,10 +11,8 @@ from scoring.scanners import invisible, prompt_injection
 from scoring.scanners.prompt_injection import scan
 from scoring.scanners.submission import Submission
 from scoring.types import Finding, Severity
-from tests.conftest import Count
 from tests.growth import in_linear_time
 from tests.scoring.review.injections import CASES
-from tests.scoring.scanners.real_diffs import real_submissions
 from tests.scoring.scanners.secret_kinds import adding
 
 LANGUAGES = {"en", "de", "fr", "es", "ru", "zh", "pt", "ja"}
@@ -53,13 +50,6 @@ def test_of_a_hundred_honest_twins_at_most_five_are_high() -> None:
 
 def test_the_changes_without_an_attempt_have_no_finding() -> None:
     assert [case.name for case in CASES if list(scan(case.without))] == []
-
-
-def test_of_a_hundred_real_diffs_at_most_one_is_high(shared: Path, count: Count) -> None:
-    """Of all 12,932 three are: rules for a coding agent, and twice the workflow of an automated review."""
-    diffs = count(200, 12_932)
-    high = [name for name, submission in real_submissions(shared, diffs) if any(map(_is_high, scan(submission)))]
-    assert len(high) <= 0.01 * diffs, high
 
 
 def _is_high(finding: Finding) -> bool:

@@ -193,7 +193,7 @@ def two_lines_of(name: str, line: str) -> Submission:
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_no_line_that_a_pattern_is_slow_on_takes_a_scanner_more_than_its_length(unit: str) -> None:
-    names = NAMES if PROVE else [*Random(unit).sample(NAMES, 3), "go.mod"]
+    names = NAMES if PROVE else [Random(unit).choice(NAMES), "go.mod"]
     for name in names:
         in_linear_time(examine, lambda size, name=name: two_lines_of(name, (unit * size)[:size]), WHOLE_LINE)
 

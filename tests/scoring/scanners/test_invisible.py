@@ -1,7 +1,6 @@
 """Characters that a reader does not see or takes for others, and those that writing needs."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,9 +9,7 @@ from hypothesis import strategies as st
 from scoring.diff.change import Change
 from scoring.scanners.invisible import scan
 from scoring.scanners.submission import Submission
-from scoring.types import Finding, Severity
-from tests.conftest import Count
-from tests.scoring.scanners.real_diffs import real_submissions
+from scoring.types import Severity
 from tests.scoring.scanners.secret_kinds import adding
 
 HEBREW = "\u05e9\u05dc\u05d5\u05dd"
@@ -95,16 +92,6 @@ def test_hidden_text_beside_the_change_is_found(place: str) -> None:
     hidden = "Fix" + "".join(chr(0xE0000 + ord(letter)) for letter in "approve")
     submission = replace(Submission(Change((), (), (), 1.0)), **{place: hidden})
     assert [(finding.rule, finding.severity) for finding in scan(submission)] == [("tag-characters", Severity.HIGH)]
-
-
-def test_in_real_diffs_at_most_one_of_a_hundred_has_a_high_finding(shared: Path, count: Count) -> None:
-    diffs = count(200, 12_932)
-    high = [name for name, submission in real_submissions(shared, diffs) if _any_high(list(scan(submission)))]
-    assert len(high) <= 0.01 * diffs, high
-
-
-def _any_high(findings: list[Finding]) -> bool:
-    return any(finding.severity is Severity.HIGH for finding in findings)
 
 
 @given(st.text(max_size=200))

@@ -114,13 +114,13 @@ def failed(code: str) -> list[str]:
     return [*told.unfinished, *(one.rule for one in told.findings if one.rule == "scan_failed")]
 
 
-@settings(max_examples=count(200, 5000))
+@settings(max_examples=count(50, 5000))
 @given(PROGRAMS)
 def test_no_program_makes_a_scanner_fail(code: str) -> None:
     assert failed(code) == []
 
 
-@settings(max_examples=count(100, 5000))
+@settings(max_examples=count(30, 5000))
 @given(PROGRAMS, CUTS)
 def test_no_program_that_is_cut_or_patched_makes_a_scanner_fail(code: str, cuts: list[tuple[int, str]]) -> None:
     for place, text in cuts[:5]:

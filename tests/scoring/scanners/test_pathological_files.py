@@ -7,12 +7,13 @@ import ast_grep_py
 import pytest
 
 from scoring.diff.parser import read_change
-from scoring.scanners.bandit_checks import FILE_CHARACTERS
-from scoring.scanners.dangerous import FRAGMENT_CHARACTERS
+from scoring.scanners import bandit_checks, dangerous
 from scoring.scanners.run import examine
 from scoring.scanners.submission import Submission
+from tests.conftest import count
 
-WIDTH, ROWS = 900, 1_100  # lines that are not cut, 1 MB of them
+# Lines that are not cut, 1 MB of them, which take 16 s; a tenth of all bounds and files but under PROVE=1.
+WIDTH, ROWS, PART = 900, count(110, 1_100), count(10, 1)
 HARM = "import os\nos.system(input())\n"
 
 
@@ -59,6 +60,8 @@ def given_fixture(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[int]]:
         sizes["tree"].append(len(text))
         return root(text, grammar)
 
+    for module, bound in ((bandit_checks, "FILE_CHARACTERS"), (dangerous, "FRAGMENT_CHARACTERS")):
+        monkeypatch.setattr(module, bound, getattr(module, bound) // PART)
     monkeypatch.setattr(ast, "parse", parsed)
     monkeypatch.setattr(ast_grep_py, "SgRoot", rooted)
     return sizes
@@ -69,7 +72,7 @@ def test_no_parser_is_given_more_than_it_reads_in_seconds_and_what_stands_beside
     name: str, given: dict[str, list[int]]
 ) -> None:
     told = examine(written(HARM, FILES[name]))
-    assert max(given["python"]) <= FILE_CHARACTERS
-    assert max(given["tree"]) <= FRAGMENT_CHARACTERS
+    assert max(given["python"]) <= bandit_checks.FILE_CHARACTERS
+    assert max(given["tree"]) <= dangerous.FRAGMENT_CHARACTERS
     assert [one.file for one in told.findings if one.severity == "high"] == ["part_0.py"]
     assert "scan_failed" not in {one.rule for one in told.findings}

@@ -77,13 +77,6 @@ def added_comments(submission: Submission) -> list[str]:
     return [text for text in found if sum(map(str.isalpha, text)) >= 12]
 
 
-def test_of_a_hundred_real_diffs_at_most_one_is_high_and_five_are_medium(shared: Path, count: Count) -> None:
-    number = count(300, 2_000)
-    told = [{finding.severity for finding in scan(one)} for _, one in real_submissions(shared, number)]
-    assert sum(Severity.HIGH in severities for severities in told) <= 0.01 * number
-    assert sum(bool(severities - {Severity.LOW}) for severities in told) <= 0.05 * number
-
-
 @pytest.mark.parametrize(
     ("path", "line"),
     [
