@@ -23,6 +23,7 @@ import pytest
 from django.conf import settings
 from pytest_django import Settings
 
+from tests.forked import run_python
 from tests.peers.network import RealNetwork
 from tests.sources import PROJECT, environment_names
 from tests.triage.worlds.site import Site
@@ -240,10 +241,11 @@ def manage() -> Manage:
     def run(
         *arguments: str, prefix: tuple[str, ...] = (), timeout: float = 180, **environment: str | Path | None
     ) -> subprocess.CompletedProcess[str]:
-        command = [*prefix, sys.executable, str(PROJECT / "manage.py"), *arguments]
-        return subprocess.run(
-            command, env=with_environment(environment), capture_output=True, text=True, timeout=timeout, check=False
-        )
+        given, program = with_environment(environment), (str(PROJECT / "manage.py"), *arguments)
+        if not prefix:
+            return run_python(*program, timeout=timeout, env=given)
+        command = [*prefix, sys.executable, *program]
+        return subprocess.run(command, env=given, capture_output=True, text=True, timeout=timeout, check=False)
 
     return run
 

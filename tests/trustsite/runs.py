@@ -13,6 +13,7 @@ from typing import Any
 from ingest.store.digest import digest as digest_rows
 from ingest.store.snapshots import SnapshotReader
 from tests.conftest import with_environment
+from tests.forked import PythonProcess
 from tests.sources import PROJECT
 from tests.trustsite.ports import free_port, is_taken
 from tests.waiting import LONG_SECONDS, wait_for
@@ -24,7 +25,7 @@ STOP_SECONDS = LONG_SECONDS  # ten on a machine at rest: trustsite/worker/worker
 def start(*arguments: str | Path, **environment: str | Path | None) -> subprocess.Popen[str]:
     """`manage.py` with these arguments, its output kept apart."""
     command = [sys.executable, str(PROJECT / "manage.py"), *(str(argument) for argument in arguments)]
-    return subprocess.Popen(
+    return PythonProcess(
         command, env=with_environment(environment), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
@@ -50,9 +51,12 @@ def run(*arguments: str | Path, timeout: float = 300, **environment: str | Path 
 
 
 @contextmanager
-def serving(*arguments: str | Path, port: int, **environment: str | Path | None) -> Generator[str]:
-    """The line in which a run says that it serves, once it listens; it is stopped as by Ctrl-C at the end."""
-    process, said = start(*arguments, **environment), ""
+def serving(*arguments: str | Path, port: int, **environment: str | Path | None) -> Generator[dict[str, str]]:
+    """`said`: the line in which a run says that it serves, once it listens; `out`: its stdout, once the block ends.
+
+    It is stopped as by Ctrl-C.
+    """
+    process, said, told = start(*arguments, **environment), "", dict[str, str]()
     try:
         assert process.stderr is not None
         for line in process.stderr:
@@ -62,10 +66,11 @@ def serving(*arguments: str | Path, port: int, **environment: str | Path | None)
         else:
             raise AssertionError(said)
         wait_for(lambda: is_taken(port))
-        yield line
+        told["said"] = line
+        yield told
     finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=STOP_SECONDS)
+        told["out"], _ = process.communicate(timeout=STOP_SECONDS)
 
 
 def replay(folder: Path, root: Path) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 import gzip
 import random
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +19,7 @@ from ingest.store.database import Store
 from ingest.store.snapshots import SnapshotReader, publish
 from ingest.store.tombstones import PEOPLE
 from tests.conftest import count
+from tests.forked import run_python
 from tests.ingest.erasure.erased import LATE, WORDS, days_later, everything, name_handle, story
 from tests.ingest.erasure.planted import (
     GONE,
@@ -34,7 +33,6 @@ from tests.ingest.erasure.planted import (
     traces,
 )
 from tests.ingest.stream.frames import ANA, MARA, SEED, pull_uri, rows, take
-from tests.sources import PROJECT
 from tests.waiting import LONG_SECONDS
 
 
@@ -172,8 +170,7 @@ def test_a_kill_at_any_moment_leaves_one_whole_file_and_a_repetition_finishes(ke
     kept.close()
     moments, others = random.Random(6), (ANA, MARA, SEED)
     for _ in range(count(3, 60)):
-        command = [sys.executable, "-c", KILLED, str(tmp_path), str(moments.uniform(0.0, 0.4))]
-        killed = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=LONG_SECONDS, check=False)
+        killed = run_python("-c", KILLED, str(tmp_path), str(moments.uniform(0.0, 0.4)), timeout=LONG_SECONDS)
         assert killed.returncode == -9, killed.stderr
         store = Store.open(kept.path, key=KEY)
         assert set(others) <= set(store.people.numbers)

@@ -4,8 +4,6 @@ import json
 import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -19,10 +17,10 @@ from ingest.store.look_inside import look_inside
 from ingest.store.snapshots import SnapshotReader, current_number, publish
 from ingest.worker.status import read_status
 from tests.conftest import simulated_network, with_environment
+from tests.forked import run_python
 from tests.ingest.erasure.erased import story
 from tests.ingest.erasure.planted import GONE, traces
 from tests.ingest.stream.frames import SOURCE, at, take
-from tests.sources import PROJECT
 from tests.trustsite import runs
 from tests.waiting import wait_for
 from trustsite.standins.jetstream import Jetstream
@@ -126,9 +124,8 @@ def kept(made_drive: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     publish(store, root / "snapshots")
     store.close()
     environment = with_environment({"DATA_ROOT": root, "DJANGO_SETTINGS_MODULE": "trustsite.settings"} | NAMED)
-    told = subprocess.run(
-        [sys.executable, "-c", SECRETS], cwd=PROJECT, env=environment, check=True, stdout=subprocess.PIPE
-    )
+    told = run_python("-c", SECRETS, env=environment)
+    assert told.returncode == 0, told.stderr
     keys = [path.read_text() for path in (root / "keys").iterdir()]
     secrets = [*json.loads(told.stdout), *keys, *(value.rpartition("/")[2] for value in NAMED.values())]
     status, _, err = runs.run("backup", root.with_name("backup"), timeout=300, DATA_ROOT=root, **NAMED)

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from hashlib import sha256
@@ -19,10 +18,10 @@ from pytest_django import Settings
 from ingest.store.database import Store
 from ingest.store.snapshots import SnapshotReader, publish
 from tests.conftest import with_environment
+from tests.forked import run_python
 from tests.ingest.erasure.planted import GONE, HANDLE, MARK, SHORT, plant_in_files, traces
 from tests.ingest.git.git_world import Work
 from tests.ingest.stream.frames import ANA, REPO, SEED, Frames, pull_uri, take
-from tests.sources import PROJECT
 from tests.trustsite import runs
 from tests.trustsite.ports import free_port
 from tests.waiting import wait_for
@@ -64,7 +63,7 @@ def made(made_drive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     os.utime(root / "backups" / "older.tar", (1_790_000_000, 1_790_000_000))
     code = ACCOUNT.format(did=GONE, handle=HANDLE, mark=MARK)
     environment = with_environment({"DATA_ROOT": root, "DJANGO_SETTINGS_MODULE": "trustsite.settings"})
-    subprocess.run([sys.executable, "-c", code], cwd=PROJECT, env=environment, check=True)
+    run_python("-c", code, env=environment).check_returncode()
     return root
 
 
