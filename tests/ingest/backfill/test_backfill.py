@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,17 +22,18 @@ from ingest.records.derive import derive
 from ingest.store.database import Store
 from ingest.stream.early import NOTHING_BEFORE, Gap, record_gap
 from ingest.stream.load import load
-from tests.conftest import Count
+from tests.conftest import Count, simulated_network
 from tests.ingest.backfill.backfilled import FIRST_WAIT, finish, run_backfill, sources, standing
 from tests.ingest.conftest import Open
 from tests.ingest.peer import Start, response
 from tests.ingest.stream.frames import SOURCE, open_gaps, rows
 from tests.sources import PROJECT
+from tests.stores import fresh_store
 from trustsite.standins import StandIns
 from trustsite.standins.recording import Recording
-from trustsite.world import build_world
 
-WORLD = build_world().recording
+WORLD = simulated_network().recording
+Standing = dict[str, list[dict[str, Any]]]
 END = from_microseconds(WORLD.last_time_us)
 
 
@@ -48,41 +50,47 @@ def listen(store: Store, recording: Recording, start: int = 0, end: int | None =
         pass
 
 
+@pytest.fixture(scope="module")
+def streamed(tmp_path_factory: pytest.TempPathFactory) -> Standing:
+    """What stands in a store that heard the whole stream: worked out once, since it takes a second of CPU."""
+    with closing(fresh_store(tmp_path_factory.mktemp("streamed") / "trust.duckdb")) as store:
+        store.bind(SOURCE)
+        listen(store, WORLD)
+        return standing(store)
+
+
 def told(store: Store, run_id: str) -> dict[str, Any]:
     with store.read() as found:
         return summarize(found, run_id)
 
 
 def test_backfill_and_stream_of_one_network_lead_to_equal_tables(
-    open_store: Open, peers: StandIns, tmp_path: Path
+    store: Store, streamed: Standing, peers: StandIns, tmp_path: Path
 ) -> None:
-    live, asked = open_store("live"), open_store("asked")
-    listen(live, WORLD)
-    run_id = run_backfill(asked, sources(peers.origin, tmp_path / "staging", END))
-    assert standing(asked) == standing(live)
-    summary = told(asked, run_id)
+    run_id = run_backfill(store, sources(peers.origin, tmp_path / "staging", END))
+    assert standing(store) == streamed
+    summary = told(store, run_id)
     assert (summary["state"], summary["failed"], summary["absent"], summary["waiting"]) == ("done", 0, 0, 0)
-    assert summary["records"] == summary["logged"] == len(standing(live)["records"]) > 900
+    assert summary["records"] == summary["logged"] == len(streamed["records"]) > 900
     assert list((tmp_path / "staging").rglob("*.*")) == []
 
 
-def test_what_the_stream_brought_is_not_logged_again(open_store: Open, peers: StandIns, tmp_path: Path) -> None:
-    live = open_store("live")
-    listen(live, WORLD)
-    before = standing(live)
-    summary = told(live, run_backfill(live, sources(peers.origin, tmp_path / "staging", END)))
+def test_what_the_stream_brought_is_not_logged_again(
+    store: Store, streamed: Standing, peers: StandIns, tmp_path: Path
+) -> None:
+    listen(store, WORLD)
+    summary = told(store, run_backfill(store, sources(peers.origin, tmp_path / "staging", END)))
     assert (summary["logged"], summary["deletes"]) == (0, 0)
-    assert standing(live) == before
+    assert standing(store) == streamed
 
 
 @pytest.mark.parametrize("listed", ["ahead of the stream", "behind the stream"])
 def test_any_part_of_the_stream_before_and_after_a_backfill_leads_to_the_same_tables(
-    open_store: Open, tmp_path: Path, count: Count, listed: str
+    open_store: Open, streamed: Standing, tmp_path: Path, count: Count, listed: str
 ) -> None:
     """A listing may show what the stream has yet to bring, or land after newer words of it."""
-    live, moments = open_store("live"), random.Random(4)
-    listen(live, WORLD)
-    for number in range(count(4, 40)):
+    moments = random.Random(4)
+    for number in range(count(2, 40)):
         store = open_store(f"folded{number}")
         earlier = moments.randrange(0 if listed == "ahead of the stream" else 100, len(WORLD.frames))
         later = moments.randint(earlier, len(WORLD.frames))
@@ -92,12 +100,13 @@ def test_any_part_of_the_stream_before_and_after_a_backfill_leads_to_the_same_ta
             now = from_microseconds(WORLD.times[released - 1])
             run_backfill(store, sources(peers.origin, tmp_path / "staging", now))
         listen(store, WORLD, moments.randint(heard, max(heard, released)))
-        assert standing(store) == standing(live), (heard, released)
+        assert standing(store) == streamed, (heard, released)
 
 
-def test_kills_at_random_moments_lose_no_account_and_no_record(tmp_path: Path, count: Count, open_store: Open) -> None:
-    live, moments, kills = open_store("live"), random.Random(3), 0
-    listen(live, WORLD)
+def test_kills_at_random_moments_lose_no_account_and_no_record(
+    tmp_path: Path, count: Count, streamed: Standing
+) -> None:
+    moments, kills = random.Random(3), 0
     folder = tmp_path / "killed"
     folder.mkdir()
     with StandIns(WORLD) as peers:
@@ -114,7 +123,7 @@ def test_kills_at_random_moments_lose_no_account_and_no_record(tmp_path: Path, c
                 kills += 1
     store = Store.open(folder / "trust.duckdb")
     try:
-        assert standing(store) == standing(live)
+        assert standing(store) == streamed
         assert rows(store, "select state, reason from backfills") == [("done", "first_start")]
         assert rows(store, "select event_id from events group by event_id having count(*) > 1") == []
     finally:
@@ -124,10 +133,9 @@ def test_kills_at_random_moments_lose_no_account_and_no_record(tmp_path: Path, c
 
 
 def test_what_a_gap_swallowed_is_listed_and_what_was_deleted_in_it_is_deleted(
-    open_store: Open, peers: StandIns, tmp_path: Path
+    open_store: Open, streamed: Standing, peers: StandIns, tmp_path: Path
 ) -> None:
-    live, holed = open_store("live"), open_store("holed")
-    listen(live, WORLD)
+    holed = open_store("holed")
     begins, ends = 500, len(WORLD.frames) - 5
     listen(holed, WORLD, 0, begins)
     listen(holed, WORLD, ends)
@@ -137,7 +145,7 @@ def test_what_a_gap_swallowed_is_listed_and_what_was_deleted_in_it_is_deleted(
     finish(holed, sources(peers.origin, tmp_path / "staging", END))
     assert rows(holed, "select reason, state from backfills") == [("gap", "done")]
     assert len(open_gaps(holed)) == 0
-    assert standing(holed)["records"] == standing(live)["records"]
+    assert standing(holed)["records"] == streamed["records"]
     since = from_microseconds(WORLD.times[begins - 1])
     known = {did for did in WORLD.dids[:begins] if did}
     late = rows(holed, "select did, seen_at from events where source = 'backfill'")

@@ -14,6 +14,7 @@ from ingest.backfill.account import Staging
 from ingest.backfill.runs import Estimate, summarize
 from ingest.errors import FetchProblem
 from ingest.store.database import Store
+from tests.conftest import simulated_network
 from tests.ingest.backfill.backfilled import FIRST_WAIT, run_backfill, sources
 from tests.ingest.backfill.listed import NOW, Body, Query, entry, network, nothing, reasons
 from tests.ingest.conftest import Open
@@ -26,7 +27,6 @@ from tests.ingest.stream.frames import (
     rows,
 )
 from trustsite.standins import StandIns
-from trustsite.world import build_world
 
 
 def test_a_server_that_only_fails_is_given_up_after_five_tries(
@@ -102,7 +102,7 @@ def test_a_host_gets_four_requests_at_a_time_at_most(ask: Callable[..., dict[str
 
 
 def test_a_server_that_asks_to_wait_is_waited_for(open_store: Open, tmp_path: Path) -> None:
-    world = build_world().recording
+    world = simulated_network().recording
     with StandIns(world) as peers:
         for person in world.people:
             peers.peers.throttle(person.pds.removeprefix("https://"), 40)

@@ -15,14 +15,14 @@ from ingest.http.fetcher import Fetcher
 from ingest.records import watched
 from ingest.records.registry import REPOSITORY
 from ingest.store.database import Store
+from tests.conftest import simulated_network
 from tests.ingest.backfill.listed import NOW, Body, Query, creation, entry, network
 from tests.ingest.peer import Peer, response
 from tests.pipeline import PLC, At
 from tests.stores import fresh_store
 from trustsite.standins import StandIns
-from trustsite.world import build_world
 
-WORLD = build_world()
+WORLD = simulated_network()
 ENDED = At(from_microseconds(WORLD.recording.last_time_us))
 
 

@@ -284,13 +284,14 @@ PAIRS = [{"key": text[:3_000], "value": text[:1_000]} for text in WIDE]
 LISTS: list[object] = [[text[:2_500] for text in WIDE] * 6, PAIRS * 20, {"enum": ["🦊" * 200] * 100}]
 
 
-@pytest.mark.parametrize("collection", sorted(REGISTRY.kinds))
-def test_no_record_makes_a_long_text_in_any_table(store: Store, collection: str) -> None:
-    fields, frames = sorted(REGISTRY.kinds[collection].fields), Frames()
-    readable = dict.fromkeys(fields, URI) | {"kind": "vouch", "target": {"repo": WEB_DID}, "subject": {"uri": URI}}
-    for number, (field, text) in enumerate(product(fields, [*WIDE, *LISTS])):
-        rkey = (f"k{number}", f"did:web:{'n' * 400}{number}", "knot.example.test")[number % 3]
-        frames.commit(author(number), collection, rkey, readable | {field: text})
+def test_no_record_makes_a_long_text_in_any_table(store: Store) -> None:
+    frames = Frames()
+    for collection in sorted(REGISTRY.kinds):
+        fields = sorted(REGISTRY.kinds[collection].fields)
+        readable = dict.fromkeys(fields, URI) | {"kind": "vouch", "target": {"repo": WEB_DID}, "subject": {"uri": URI}}
+        for number, (field, text) in enumerate(product(fields, [*WIDE, *LISTS])):
+            rkey = (f"k{number}", f"did:web:{'n' * 400}{number}", "knot.example.test")[number % 3]
+            frames.commit(author(len(frames)), collection, rkey, readable | {field: text})
     for begin in range(0, len(frames), 50):
         take(store, frames[begin : begin + 50])
     with store.read() as found:

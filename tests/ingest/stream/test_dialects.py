@@ -1,6 +1,7 @@
 """The v2 endpoint: the same events as over v1, numbers of a server's own, refusals that name a gap, hostile frames."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ from ingest.stream.frames import Told, address, is_v2, keep_seq, last_seq, read_
 from ingest.stream.inspect import listen as sample
 from ingest.stream.jetstream import OTHER_SERVER_US
 from ingest.stream.load import load
-from tests.ingest.conftest import Open
+from tests.conftest import simulated_network
 from tests.ingest.stream.frames import (
     ANA,
     FIRST_US,
@@ -27,11 +28,10 @@ from tests.ingest.stream.frames import (
     letters,
     open_gaps,
 )
-from tests.ingest.stream.listening import Start, cursor, listening, peer, wait_for_frame, written
+from tests.ingest.stream.listening import Start, cursor, digest_after, listening, peer, wait_for_frame, written
 from tests.standins.jetstream_v2 import JetstreamV2
 from tests.waiting import wait_for
 from trustsite.standins.recording import make_recording
-from trustsite.world import build_world
 
 pytestmark = pytest.mark.usefixtures("fast")
 
@@ -47,16 +47,11 @@ def gaps(store: Store) -> list[tuple[int, int]]:
     return [((since - FIRST_US) // SECOND, (until - FIRST_US) // SECOND) for since, until in open_gaps(store) if since]
 
 
-def assert_whole(store: Store, frames: Frames, other: Store) -> None:
+def assert_whole(store: Store, frames: Sequence[bytes]) -> None:
     """The store holds what one load of all frames gives, but for what the servers said of themselves."""
-    load(other, SOURCE, frames)
-    assert_same(store, other)
-
-
-def assert_same(store: Store, other: Store) -> None:
-    told, expected = digest_of(store), digest_of(other)
+    told, expected = digest_of(store), digest_after(*frames)
     assert {table for table in told if told[table] != expected[table]} <= {"gaps", "ingest_state"}
-    assert cursor(store) == cursor(other)
+    assert cursor(store) == json.loads(frames[-1])["time_us"]
 
 
 def every_kind() -> Frames:
@@ -68,26 +63,24 @@ def every_kind() -> Frames:
     return frames
 
 
-def test_over_v2_the_store_is_what_it_is_over_v1(store: Store, live: Start, open_store: Open) -> None:
+def test_over_v2_the_store_is_what_it_is_over_v1(store: Store, live: Start) -> None:
     frames = every_kind()
     with peer_v2(frames) as server:
         live(server.url, quiet=None)
         wait_for(lambda: last_seq(store, SOURCE, server.url) == 7001 + len(frames) - 1)
-    assert_whole(store, frames, open_store("other"))
+    assert_whole(store, frames)
 
 
-def test_the_simulated_network_reads_the_same_over_v2(open_store: Open) -> None:
-    recording = build_world().recording
-    one, other = open_store("one"), open_store("two")
+def test_the_simulated_network_reads_the_same_over_v2(store: Store) -> None:
+    recording = simulated_network().recording
     wanted = [name is None or name.startswith("sh.tangled.") for name in recording.collections]
-    load(one, SOURCE, [frame for frame, is_wanted in zip(recording.frames, wanted, strict=True) if is_wanted])
-    with JetstreamV2(recording) as server, listening(other, server.url, collections=["sh.tangled.*"]):
-        wait_for(lambda: cursor(other) == recording.last_time_us)
-        wait_for(lambda: last_seq(other, SOURCE, server.url) == len(recording.frames))
-    assert_same(one, other)
+    with JetstreamV2(recording) as server, listening(store, server.url, collections=["sh.tangled.*"]):
+        wait_for(lambda: cursor(store) == recording.last_time_us)
+        wait_for(lambda: last_seq(store, SOURCE, server.url) == len(recording.frames))
+    assert_whole(store, [frame for frame, is_wanted in zip(recording.frames, wanted, strict=True) if is_wanted])
 
 
-def test_cut_connections_go_on_at_the_servers_own_number(store: Store, live: Start, open_store: Open) -> None:
+def test_cut_connections_go_on_at_the_servers_own_number(store: Store, live: Start) -> None:
     frames = every_kind()
     with peer_v2(frames, hold_after=0) as server:
         live(server.url, quiet=None)
@@ -98,7 +91,7 @@ def test_cut_connections_go_on_at_the_servers_own_number(store: Store, live: Sta
         asked = [cursor or 0 for cursor in server.asked if cursor != 10**15]
         assert asked
         assert all(7001 <= cursor < 7001 + len(frames) for cursor in asked)
-    assert_whole(store, frames, open_store("other"))
+    assert_whole(store, frames)
 
 
 def test_a_number_that_is_too_old_is_a_gap_and_the_stream_goes_on_by_time(store: Store, live: Start) -> None:
@@ -138,7 +131,7 @@ def test_a_number_of_another_server_is_not_asked_for(store: Store, live: Start) 
     assert gaps(store) == []
 
 
-def test_a_v1_server_in_between_makes_the_number_void(store: Store, live: Start, open_store: Open) -> None:
+def test_a_v1_server_in_between_makes_the_number_void(store: Store, live: Start) -> None:
     frames = written(300)
     with peer_v2(frames, hold_after=100) as new, peer(frames, hold_after=200) as old:
         first = live(new.url)
@@ -151,7 +144,7 @@ def test_a_v1_server_in_between_makes_the_number_void(store: Store, live: Start,
         new.release(None)
         live(new.url)
         wait_for_frame(store, 299)
-    assert_whole(store, frames, open_store("other"))
+    assert_whole(store, frames)
 
 
 def test_an_error_frame_ends_the_connection_in_the_servers_words_after_what_came_before(

@@ -28,7 +28,6 @@ from ingest.stream.jetstream import (
     Subscription,
 )
 from ingest.stream.load import Loaded, store_batch
-from tests.ingest.conftest import Open
 from tests.ingest.stream.frames import (
     FIRST_US,
     MARA,
@@ -48,7 +47,7 @@ from tests.ingest.stream.listening import (
 from tests.waiting import LONG_SECONDS, ends_by_itself, wait_for
 
 
-def test_the_stream_is_read_from_its_beginning_and_followed(store: Store, listen: Start, open_store: Open) -> None:
+def test_the_stream_is_read_from_its_beginning_and_followed(store: Store, listen: Start) -> None:
     frames, loaded = written(), threading.Event()
     with peer(frames, hold_after=100) as server:
         listener = listen(server.url, on_loaded=loaded.set)
@@ -58,10 +57,10 @@ def test_the_stream_is_read_from_its_beginning_and_followed(store: Store, listen
         wait_for_frame(store, 299)
         wait_for(lambda: listener.quiet_for() > 0)
         assert listener.problem is None
-    assert_whole(store, frames, open_store("other"))
+    assert_whole(store, frames)
 
 
-def test_a_new_listener_goes_on_where_the_last_one_stopped(store: Store, listen: Start, open_store: Open) -> None:
+def test_a_new_listener_goes_on_where_the_last_one_stopped(store: Store, listen: Start) -> None:
     frames = written()
     with peer(frames, hold_after=150) as server:
         listener = listen(server.url)
@@ -72,10 +71,10 @@ def test_a_new_listener_goes_on_where_the_last_one_stopped(store: Store, listen:
         assert cursor(store) == FIRST_US + 149 * 1_000_000
         listen(server.url)
         wait_for_frame(store, 299)
-    assert_whole(store, frames, open_store("other"))
+    assert_whole(store, frames)
 
 
-def test_cut_connections_lose_nothing_and_double_nothing(store: Store, listen: Start, open_store: Open) -> None:
+def test_cut_connections_lose_nothing_and_double_nothing(store: Store, listen: Start) -> None:
     frames = written()
     with peer(frames, hold_after=0) as server:
         listen(server.url)
@@ -84,10 +83,10 @@ def test_cut_connections_lose_nothing_and_double_nothing(store: Store, listen: S
             time.sleep(0.02)
             server.drop_connections()
         wait_for_frame(store, 299)
-    assert_whole(store, frames, open_store("other"))
+    assert_whole(store, frames)
 
 
-def test_a_dead_peer_is_a_problem_in_words_until_it_is_back(store: Store, listen: Start, open_store: Open) -> None:
+def test_a_dead_peer_is_a_problem_in_words_until_it_is_back(store: Store, listen: Start) -> None:
     frames = written()
     with peer(frames) as gone:
         url = gone.url
@@ -101,7 +100,7 @@ def test_a_dead_peer_is_a_problem_in_words_until_it_is_back(store: Store, listen
         listener = listen(url, alive.url)
         wait_for_frame(store, 299)
         wait_for(lambda: listener.problem is None)  # which is taken back after the commit
-    assert_whole(store, frames, open_store("other"))
+    assert_whole(store, frames)
 
 
 def test_a_refused_subscription_is_a_problem_in_words(listen: Start) -> None:
@@ -110,9 +109,7 @@ def test_a_refused_subscription_is_a_problem_in_words(listen: Start) -> None:
         wait_for(lambda: "400" in (listener.problem or ""))
 
 
-def test_stopping_stores_what_is_in_hand(
-    store: Store, listen: Start, open_store: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stopping_stores_what_is_in_hand(store: Store, listen: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jetstream, "FLUSH_SECONDS", 60.0)
     monkeypatch.setattr(jetstream, "QUIET_SECONDS", 60.0)
     frames = written()
@@ -123,11 +120,11 @@ def test_stopping_stores_what_is_in_hand(
         assert listener.quiet_for() == 0
         listener.stop()
         assert not listener.is_alive()
-    assert_whole(store, frames, open_store("other"))
+    assert_whole(store, frames)
 
 
 def test_stopping_while_a_batch_is_being_stored_stores_it_once(
-    store: Store, listen: Start, open_store: Open, monkeypatch: pytest.MonkeyPatch
+    store: Store, listen: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     began = threading.Event()
 
@@ -146,7 +143,7 @@ def test_stopping_while_a_batch_is_being_stored_stores_it_once(
         listener.stop()
     stored = (cursor(store) - FIRST_US) // 1_000_000 + 1
     assert stored >= 100
-    assert_whole(store, Frames(frames[:stored]), open_store("other"))
+    assert_whole(store, Frames(frames[:stored]))
 
 
 def test_a_stop_before_anything_began_ends_at_once(store: Store) -> None:
@@ -157,7 +154,7 @@ def test_a_stop_before_anything_began_ends_at_once(store: Store) -> None:
 
 
 def test_a_store_that_fails_for_a_while_loses_nothing(
-    store: Store, listen: Start, open_store: Open, monkeypatch: pytest.MonkeyPatch
+    store: Store, listen: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failures = 0
 
@@ -175,11 +172,11 @@ def test_a_store_that_fails_for_a_while_loses_nothing(
         listener = listen(server.url)
         wait_for(lambda: problems.add(listener.problem) or cursor(store) >= FIRST_US + 299 * 1_000_000)
     assert any("the store cannot be written" in (problem or "") for problem in problems)
-    assert_whole(store, frames, open_store("other"))
+    assert_whole(store, frames)
 
 
 def test_a_slow_store_holds_the_peer_back_instead_of_filling_memory(
-    store: Store, listen: Start, open_store: Open, monkeypatch: pytest.MonkeyPatch
+    store: Store, listen: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jetstream, "QUEUE_BYTES", 1_000_000)
     monkeypatch.setattr(jetstream, "FLUSH_BYTES", 500_000)
@@ -200,7 +197,7 @@ def test_a_slow_store_holds_the_peer_back_instead_of_filling_memory(
         listener = listen(server.url)
         wait_for_frame(store, 199)
     assert most * 100_000 < 4_000_000  # waiting, being read and being stored
-    assert_whole(store, frames, open_store("other"))
+    assert_whole(store, frames)
 
 
 def test_hostile_frames_do_not_end_the_listener(store: Store, listen: Start) -> None:
@@ -280,19 +277,18 @@ def test_a_listener_without_an_address_is_refused_at_once(store: Store) -> None:
         Listener(store, Subscription(SOURCE, [], ()), lambda: None)
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["", "nonsense", "http://127.0.0.1/subscribe", "ws://[::1/", "ws://127.0.0.1:99999/", f"ws://{'a' * 70}.test/"],
-)
-def test_a_wrong_address_is_a_problem_in_words_and_the_next_one_is_tried(store: Store, listen: Start, url: str) -> None:
-    alone = listen(url)
-    wait_for(lambda: alone.problem is not None)
-    assert alone.is_alive()
-    assert url in (alone.problem or "")
-    alone.stop()
-    assert alone.ended_because is None
+def test_a_wrong_address_is_a_problem_in_words_and_the_next_one_is_tried(store: Store, listen: Start) -> None:
+    port, bracket, long = "ws://127.0.0.1:99999/", "ws://[::1/", f"ws://{'a' * 70}.test/"
+    wrong = ["", "nonsense", "http://127.0.0.1/subscribe", bracket, port, long]
+    for url in wrong:
+        alone = listen(url)
+        wait_for(lambda alone=alone: alone.problem is not None)
+        assert alone.is_alive()
+        assert url in (alone.problem or "")
+        alone.stop()
+        assert alone.ended_because is None
     with peer(written(20)) as server:
-        listen(url, server.url)
+        listen(*wrong, server.url)
         wait_for_frame(store, 19)
 
 

@@ -120,47 +120,49 @@ def test_a_failure_leaves_neither_rows_nor_cursor(store: Store, monkeypatch: pyt
     assert load(store, SOURCE, small()).events == 4
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b"",
-        b"no frame",
-        b'{"did"',
-        b"[]",
-        b"null",
-        b"\xff\xfe",
-        frame(did=None),
-        frame(did="ana"),
-        frame(did="did:plc:a b"),
-        frame(time_us=0),
-        frame(time_us=-1),
-        frame(time_us=10**15 * 9),
-        frame(time_us=10**30),
-        frame(time_us="soon"),
-        frame(kind=3),
-        frame(commit={"operation": "put"}),
-        frame(commit={"rkey": "a/b"}),
-        frame(commit={"rkey": "a\x00b"}),
-        frame(commit={"rkey": ""}),
-        frame(commit={"rkey": "k" * 513}),
-        frame(commit={"collection": "a b"}),
-        frame(commit={"rev": "r" * 1000}),
-        b'{"did":"%s","time_us":%d,"kind":"commit"}' % (ANA.encode(), FIRST_US),
-        b'{"did":"%s","time_us":%d,"kind":"commit","commit":null}' % (ANA.encode(), FIRST_US),
-        frame().replace(b'"record": {}', b'"record": {"a": "\xff"}'),
-        frame().replace(b'"record": {}', b'"record": {"a": "\\ud800"}'),
-        frame().replace(b'"record": {}', b'"record": NaN'),
-        frame().replace(b'"record": {}', b'"record": ' + b"[" * 100_000),
-        frame().replace(b', "record": {}', b""),
-    ],
+UNREADABLE = (
+    b"",
+    b"no frame",
+    b'{"did"',
+    b"[]",
+    b"null",
+    b"\xff\xfe",
+    frame(did=None),
+    frame(did="ana"),
+    frame(did="did:plc:a b"),
+    frame(time_us=0),
+    frame(time_us=-1),
+    frame(time_us=10**15 * 9),
+    frame(time_us=10**30),
+    frame(time_us="soon"),
+    frame(kind=3),
+    frame(commit={"operation": "put"}),
+    frame(commit={"rkey": "a/b"}),
+    frame(commit={"rkey": "a\x00b"}),
+    frame(commit={"rkey": ""}),
+    frame(commit={"rkey": "k" * 513}),
+    frame(commit={"collection": "a b"}),
+    frame(commit={"rev": "r" * 1000}),
+    b'{"did":"%s","time_us":%d,"kind":"commit"}' % (ANA.encode(), FIRST_US),
+    b'{"did":"%s","time_us":%d,"kind":"commit","commit":null}' % (ANA.encode(), FIRST_US),
+    frame().replace(b'"record": {}', b'"record": {"a": "\xff"}'),
+    frame().replace(b'"record": {}', b'"record": {"a": "\\ud800"}'),
+    frame().replace(b'"record": {}', b'"record": NaN'),
+    frame().replace(b'"record": {}', b'"record": ' + b"[" * 100_000),
+    frame().replace(b', "record": {}', b""),
 )
-def test_what_cannot_be_read_is_kept_once_as_a_dead_letter(store: Store, raw: bytes) -> None:
-    load(store, SOURCE, [*small()[:2], raw, *small()[2:]])
-    load(store, SOURCE, [raw, raw])
-    (reason,) = letters(store)
-    assert reason.startswith("a frame that cannot be read: ")
+
+
+def test_what_cannot_be_read_is_kept_once_as_a_dead_letter(store: Store) -> None:
+    wrong = []
+    for number, raw in enumerate(UNREADABLE):
+        load(store, SOURCE, [*small()[:2], raw, *small()[2:]])
+        load(store, SOURCE, [raw, raw])
+        *before, reason = letters(store)
+        if len(before) != number or "\n" in reason or not reason.startswith("a frame that cannot be read: "):
+            wrong.append((raw[:200], reason))
+    assert wrong == []
     assert len(rows(store, LOGGED)) == 5
-    assert "\n" not in reason
 
 
 @pytest.mark.parametrize("raw", ['{"did": "\ud800"}', '{"a": "\x00"}', frame().decode() + "\ud800"])

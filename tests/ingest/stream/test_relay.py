@@ -17,7 +17,6 @@ from ingest.store.database import Store
 from ingest.stream.batch import Events, joined, read_batch
 from ingest.stream.jetstream import Chunk
 from ingest.stream.socket_process import CHUNK_FRAMES, FrameTooLarge, Relay
-from tests.ingest.conftest import Open
 from tests.ingest.stream.frames import MARA, PULL, Frames
 from tests.ingest.stream.listening import Start, assert_whole, peer, wait_for_frame, written
 from tests.sources import PROJECT
@@ -149,7 +148,7 @@ def test_the_process_ends_with_a_worker_that_is_killed() -> None:
 
 
 def test_a_process_that_is_killed_costs_a_connection_and_no_frame(
-    store: Store, listen: Start, open_store: Open, monkeypatch: pytest.MonkeyPatch
+    store: Store, listen: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pids: list[int] = []
     enter = Relay.__aenter__
@@ -169,7 +168,7 @@ def test_a_process_that_is_killed_costs_a_connection_and_no_frame(
         server.release(None)
         wait_for_frame(store, 299)
         wait_for(lambda: listener.problem is None)
-    assert_whole(store, frames, open_store("other"))
+    assert_whole(store, frames)
 
 
 LISTS_AND_PANDAS = """
