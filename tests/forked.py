@@ -130,7 +130,7 @@ class ForkedProcess(subprocess.Popen):
                     libc.prctl(SUBREAPER, 0, 0, 0, 0)
             self._child_created = True
         finally:
-            self._close_pipe_fds(*pipes)
+            self._close_pipe_fds(*pipes)  # ty: ignore[missing-attribute]
 
 
 PythonProcess: type[subprocess.Popen] = subprocess.Popen if os.environ.get("PROVE") == "1" else ForkedProcess
