@@ -23,8 +23,8 @@ import pytest
 from django.conf import settings
 from pytest_django import Settings
 
-from tests.forked import run_python
 from tests.peers.network import RealNetwork
+from tests.processes import run_python
 from tests.sources import PROJECT, environment_names
 from tests.triage.worlds.site import Site
 from trustsite import drive

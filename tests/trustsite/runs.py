@@ -13,7 +13,6 @@ from typing import Any
 from ingest.store.digest import digest as digest_rows
 from ingest.store.snapshots import SnapshotReader
 from tests.conftest import with_environment
-from tests.forked import PythonProcess
 from tests.sources import PROJECT
 from tests.trustsite.ports import free_port, is_taken
 from tests.waiting import LONG_SECONDS, wait_for
@@ -25,7 +24,7 @@ STOP_SECONDS = LONG_SECONDS  # ten on a machine at rest: trustsite/worker/worker
 def start(*arguments: str | Path, **environment: str | Path | None) -> subprocess.Popen[str]:
     """`manage.py` with these arguments, its output kept apart."""
     command = [sys.executable, str(PROJECT / "manage.py"), *(str(argument) for argument in arguments)]
-    return PythonProcess(
+    return subprocess.Popen(
         command, env=with_environment(environment), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 

@@ -19,7 +19,6 @@ from ingest.store.database import Store
 from ingest.store.snapshots import SnapshotReader, publish
 from ingest.store.tombstones import PEOPLE
 from tests.conftest import count
-from tests.forked import run_python
 from tests.ingest.erasure.erased import LATE, WORDS, days_later, everything, name_handle, story
 from tests.ingest.erasure.planted import (
     GONE,
@@ -33,6 +32,7 @@ from tests.ingest.erasure.planted import (
     traces,
 )
 from tests.ingest.stream.frames import ANA, MARA, SEED, pull_uri, rows, take
+from tests.processes import run_python
 from tests.waiting import LONG_SECONDS
 
 

@@ -20,7 +20,6 @@ from ingest.store.database import Store
 from ingest.store.transaction import Transaction
 from ingest.stream.load import load
 from tests.conftest import count
-from tests.forked import PythonProcess
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED, SOURCE, STRANGER, Frames, at, digest_of, rows, take
 from tests.sources import PROJECT
 from tests.stores import fresh_store
@@ -194,7 +193,7 @@ def test_a_kill_at_any_moment_leaves_every_row_once(tmp_path: Path) -> None:
     path, random, stored = tmp_path / "trust.duckdb", Random(5), 0
     for _ in range(count(3, 40)):
         command = [sys.executable, "-c", ARCHIVE_FOR_EVER, str(path), str(tmp_path / "staging")]
-        with PythonProcess(command, cwd=PROJECT, stdout=subprocess.PIPE) as killed:
+        with subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE) as killed:
             assert killed.stdout is not None
             assert killed.stdout.readline() == b"going\n"
             time.sleep(random.uniform(0.3, 1.0))

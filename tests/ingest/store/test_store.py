@@ -20,7 +20,6 @@ from ingest.store.database import SCHEMA_VERSION, Store, StreamClock
 from ingest.store.transaction import PARSED, PARSED_CHARACTERS
 from ingest.stream.load import load
 from tests.conftest import count
-from tests.forked import PythonProcess
 from tests.ingest.conftest import Open
 from tests.ingest.stream.frames import ANA, FIRST_US, MARA, SEED, SOURCE, Frames, rows
 from tests.sources import PROJECT
@@ -78,7 +77,7 @@ sys.stdin.read()
 def child(program: str, path: Path) -> subprocess.Popen[str]:
     """A process that has printed its first line."""
     command = [sys.executable, "-c", program, str(path)]
-    started = PythonProcess(command, cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    started = subprocess.Popen(command, cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert started.stdout is not None
     assert started.stdout.readline().strip() in ("open", "going")
     return started

@@ -12,14 +12,13 @@ import pytest
 from ingest.store.database import Store
 from ingest.stream import jetstream, socket_process
 from ingest.stream.jetstream import Listener
-from tests.forked import PythonProcess
 from tests.ingest.stream.listening import Start, listening
 
 
 @pytest.fixture
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches every 50 ms instead of every second; a failure is followed by a new try after 5 ms, in a fork."""
-    monkeypatch.setattr(socket_process, "subprocess", SimpleNamespace(Popen=PythonProcess, PIPE=subprocess.PIPE))
+    monkeypatch.setattr(socket_process, "subprocess", SimpleNamespace(Popen=subprocess.Popen, PIPE=subprocess.PIPE))
     monkeypatch.setattr(jetstream, "FLUSH_SECONDS", 0.05)
     monkeypatch.setattr(jetstream, "LONGEST_WAIT_SECONDS", 0.005)
     monkeypatch.setattr(jetstream, "STORE_WAIT_SECONDS", 0.005)

@@ -17,10 +17,10 @@ from ingest.store.look_inside import look_inside
 from ingest.store.snapshots import SnapshotReader, current_number, publish
 from ingest.worker.status import read_status
 from tests.conftest import simulated_network, with_environment
-from tests.forked import run_python
 from tests.ingest.erasure.erased import story
 from tests.ingest.erasure.planted import GONE, traces
 from tests.ingest.stream.frames import SOURCE, at, take
+from tests.processes import run_python
 from tests.trustsite import runs
 from tests.waiting import wait_for
 from trustsite.standins.jetstream import Jetstream

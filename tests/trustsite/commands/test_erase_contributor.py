@@ -18,10 +18,10 @@ from pytest_django import Settings
 from ingest.store.database import Store
 from ingest.store.snapshots import SnapshotReader, publish
 from tests.conftest import with_environment
-from tests.forked import run_python
 from tests.ingest.erasure.planted import GONE, HANDLE, MARK, SHORT, plant_in_files, traces
 from tests.ingest.git.git_world import Work
 from tests.ingest.stream.frames import ANA, REPO, SEED, Frames, pull_uri, take
+from tests.processes import run_python
 from tests.trustsite import runs
 from tests.trustsite.ports import free_port
 from tests.waiting import wait_for

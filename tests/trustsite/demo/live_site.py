@@ -11,7 +11,6 @@ from pathlib import Path
 
 from ingest.store.snapshots import SnapshotReader
 from tests.conftest import with_environment
-from tests.forked import PythonProcess
 from tests.sources import PROJECT
 from tests.trustsite.busy import answers_at, get
 from tests.trustsite.demo.live_worker import recording_with_news
@@ -75,7 +74,7 @@ def start_worker(root: Path, people: int, pulls: int, news: int, held: int) -> s
     environment = with_environment({"DATA_ROOT": root})
     pipe = subprocess.PIPE
     with (root / LOG).open("ab") as log:
-        return PythonProcess(arguments, cwd=PROJECT, env=environment, stdin=pipe, stdout=pipe, stderr=log)
+        return subprocess.Popen(arguments, cwd=PROJECT, env=environment, stdin=pipe, stdout=pipe, stderr=log)
 
 
 def check_settled(root: Path, worker: subprocess.Popen[bytes]) -> None:
@@ -94,7 +93,7 @@ def live_site(root: Path, people: int, pulls: int, news: int) -> Generator[LiveS
     environment = with_environment({"DATA_ROOT": root, "BIND": f"127.0.0.1:{port}", "PUBLIC_READ": "1"})
     none = subprocess.DEVNULL
     command = [sys.executable, str(PROJECT / "manage.py"), "web"]
-    web = PythonProcess(command, env=environment, stdout=none, stderr=none)
+    web = subprocess.Popen(command, env=environment, stdout=none, stderr=none)
     try:
         check_settled(root, worker)
         wait_for(lambda: answers_at(port, "/metrics"))

@@ -20,7 +20,6 @@ from scoring.models.serving import LABEL
 from scoring.models.storage import load_model, save_model, serve, serving_name
 from scoring.training.process import DAY_SECONDS, ENDED, STARTED
 from tests.conftest import Count, with_environment
-from tests.forked import PythonProcess
 from tests.ingest.history_import.past import DAY, OPENED, past, write
 from tests.sources import PROJECT
 from tests.stores import fresh_store
@@ -66,7 +65,7 @@ class Working:
     def __init__(self, root: Path) -> None:
         told = {"DATA_ROOT": root, "JETSTREAM_URLS": f"ws://127.0.0.1:{free_port()}/subscribe", "BACKFILL_HOSTS": ""}
         command = [sys.executable, "-m", "tests.trustsite.worker.training_worker"]
-        self.process = PythonProcess(
+        self.process = subprocess.Popen(
             command,
             cwd=PROJECT,
             env=with_environment(told),
