@@ -55,6 +55,7 @@ class ChangeOutline:
 
 
 NOTHING_KNOWN = ChangeOutline()
+NO_LANE = "This repository has no fast lane yet"
 CLAIMED = "Author calls it merged, nobody confirms it"
 
 
@@ -83,12 +84,12 @@ def _known_author_clause(verdict: Verdict, evidence: Evidence, change: ChangeOut
     if is_fast and (change.shadow or change.tests_fail):
         if change.tests_fail:
             return "Tests fail, else fast lane" if change.shadow else "Fast lane, but tests fail"
-        return fit(f"Would be fast lane: {_merged_words(evidence)}")
+        return fit(f"Fast lane once opened: {_merged_words(evidence).removesuffix(' here')}")
     is_shut = not reasons.keys().isdisjoint(SHUT_LANE)
     if not is_fast and not is_shut and (trust := _clauses(verdict, OF_TRUST)):
         return trust[0]
     if "fast_lane_shut" in reasons and not change.tests_fail:
-        return fit(f"No fast lane yet, {_merged_words(evidence).removesuffix(' here')}")
+        return NO_LANE
     addition = (
         "tests fail"
         if change.tests_fail
