@@ -25,7 +25,7 @@ LABELS: Mapping[str, str] = {
     "sensitive_paths": "Always need a person",
     "accepted_issuers": "Accepted attestation issuers",
     "organisation_domains": "Accepted organisation domains",
-    "shadow": "Shadow mode",
+    "shadow": "Only watching",
 }
 BUDGETS = ("budget", "alarm_budget")
 BOUNDS: Mapping[str, str] = {

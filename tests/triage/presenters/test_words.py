@@ -32,7 +32,7 @@ def test_identifiers_and_empty_values_are_left_out() -> None:
 
 
 def test_settings_are_said_as_on_their_own_page() -> None:
-    assert told_details({"changes": {"shadow": [True, False]}}) == ("Shadow mode: on, now off.",)
+    assert told_details({"changes": {"shadow": [True, False]}}) == ("Only watching: on, now off.",)
 
 
 def test_the_figures_of_an_opened_lane_are_counts_and_percents() -> None:

@@ -219,11 +219,12 @@ def test_the_same_settings_again_are_no_change(client: Client) -> None:
 
 def test_shadow_mode_is_on_until_a_person_switches_it_off_and_that_is_logged(client: Client) -> None:
     signed_in(client, ANA, REPO)
+    assert "watching, the lane is shut; changes are read by scanners</span>" in client.get("/settings").content.decode()
     assert "Watching: the lane is shut" in client.get(PLACE, {"repository": REPO}).content.decode()
     done = client.post(SWITCH, form(shadow="off"), follow=True)
     assert "The lane is open" in done.content.decode()
     assert "<strong>Seeds in force:</strong> <a href=" in done.content.decode()
-    assert "Shadow mode: on, now off." in done.content.decode()
+    assert "Only watching: on, now off." in done.content.decode()
     assert Change.objects.get().details["changes"] == {"shadow": [True, False]}
 
 
