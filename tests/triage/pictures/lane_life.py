@@ -34,8 +34,8 @@ TRIES, TRY_MS = 60, 1_000
 def served_demo(root: Path) -> Generator[str]:
     """Serve a demo of its own on the drive at `root`; yields its address."""
     port = free_port()
-    with runs.serving("demo", port=port, DATA_ROOT=root, BIND=f"127.0.0.1:{port}") as said:
-        assert "sign in there as ana.example.test in one click" in said
+    with runs.serving("demo", port=port, DATA_ROOT=root, BIND=f"127.0.0.1:{port}") as told:
+        assert "sign in there as ana.example.test in one click" in told["said"]
         yield f"http://127.0.0.1:{port}"
 
 
