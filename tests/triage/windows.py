@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pytest
 from django.templatetags.static import static
-from playwright.sync_api import Browser, ConsoleMessage, Page
+from playwright.sync_api import Browser, ConsoleMessage, Error, Page
 
 from tests.waiting import PATIENT_MS
 
@@ -122,7 +122,11 @@ def _is_as_new(page: Page, address: str) -> bool:
     page.unroute_all()
     window.set_offline(False)
     window.clear_cookies()
-    page.goto(address + static("js/theme.js"))  # a text of the same origin, which asks for nothing
+    try:
+        page.goto(address + static("js/theme.js"))  # a text of the same origin, which asks for nothing
+    except Error:  # the test ended while its page was on its way to another
+        window.close()
+        return False
     if not page.evaluate("localStorage.clear(), sessionStorage.clear(), /native code/.test(Date)"):
         window.close()
         return False

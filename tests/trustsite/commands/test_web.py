@@ -326,7 +326,7 @@ def test_whoever_takes_nothing_of_a_large_answer_is_closed_and_frees_the_thread_
         behind = held.enter_context(site.visit(ASKED))
         assert answer(behind).endswith(b"short")
         assert len(site.channels) == 1
-    assert caplog.text == ""
+        assert caplog.text == ""  # while it is served: a thread may miss the server that is closed under it
 
 
 def test_the_head_of_an_answer_is_sent_with_its_body(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
