@@ -276,3 +276,18 @@ class ShownFinding(msgspec.Struct, frozen=True):
     line: int | None
     removed: bool
     quote: str
+
+    @classmethod
+    def of(cls, finding: Finding) -> "ShownFinding":
+        """Return a finding as it is stored and shown."""
+        return cls(
+            finding.scanner,
+            finding.rule,
+            finding.type,
+            finding.severity.value,
+            finding.explanation,
+            finding.file,
+            finding.line,
+            finding.removed,
+            finding.quote,
+        )

@@ -86,30 +86,16 @@ def shown_findings(row: Mapping[str, Any]) -> tuple[ShownFinding, ...]:
 
 def finding_json(finding: Finding) -> dict[str, Any]:
     """Return all fields of a finding as JSON for programs."""
-    return msgspec.structs.asdict(_shown_finding(finding))
+    return msgspec.structs.asdict(ShownFinding.of(finding))
 
 
 def _findings_to_store(findings: Sequence[Finding]) -> list[ShownFinding]:
     """Return the strongest findings that fit into a column, and last one that counts the omitted ones."""
-    stored = fitting(_shorten(_shown_finding(finding)) for finding in findings[:FINDINGS_KEPT])
+    stored = fitting(_shorten(ShownFinding.of(finding)) for finding in findings[:FINDINGS_KEPT])
     if omitted := len(findings) - len(stored):
         words = f"{omitted:,} further findings, none of them stronger, are not listed."
         stored.append(ShownFinding("review", NOT_KEPT, "other", "low", words, None, None, False, ""))
     return stored
-
-
-def _shown_finding(finding: Finding) -> ShownFinding:
-    return ShownFinding(
-        finding.scanner,
-        finding.rule,
-        finding.type,
-        finding.severity.value,
-        finding.explanation,
-        finding.file,
-        finding.line,
-        finding.removed,
-        finding.quote,
-    )
 
 
 def _shorten(finding: ShownFinding) -> ShownFinding:

@@ -16,7 +16,7 @@ from scoring.formatting import visible
 from scoring.queries import read
 from scoring.queries.read import ContentReview, ShownFinding
 from scoring.review.schema import DETERMINISTIC
-from scoring.types import QUOTE_LENGTH, Finding
+from scoring.types import QUOTE_LENGTH
 from triage.diff_page.facts import comparison_words, rest_words
 from triage.diff_page.rows import FileView, How, file_views, line_anchor, lines_of, masks, place_notes, with_ids
 from triage.presenters.review import (
@@ -123,22 +123,8 @@ def _notes(change: Change, review: ContentReview | None, dismissals: Dismissals)
     """Return the review's findings, and problems of this reading that the review does not contain."""
     notes = with_dismissals(review_notes(review, dismissals.patch_id) if review else (), dismissals.words)
     known = {(note.text, note.anchor) for note in notes}
-    problems = finding_notes(map(_as_shown, change.problems))
+    problems = finding_notes(map(ShownFinding.of, change.problems))
     return strongest_first([*notes, *(note for note in problems if (note.text, note.anchor) not in known)])
-
-
-def _as_shown(finding: Finding) -> ShownFinding:
-    return ShownFinding(
-        finding.scanner,
-        finding.rule,
-        finding.type,
-        finding.severity.value,
-        finding.explanation,
-        finding.file,
-        finding.line,
-        finding.removed,
-        finding.quote,
-    )
 
 
 def _messages(mails: Sequence[Mail], hidden: Mapping[str, str]) -> tuple[str, ...]:
