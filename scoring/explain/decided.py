@@ -56,7 +56,7 @@ class ChangeOutline:
 
 NOTHING_KNOWN = ChangeOutline()
 NO_LANE = "This repository has no fast lane yet"
-CLAIMED = "Author calls it merged, nobody confirms it"
+CLAIMED = "Author says it was merged, unconfirmed"
 
 
 def decided(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHING_KNOWN, exact: bool = False) -> str:
@@ -64,7 +64,7 @@ def decided(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHIN
 
     `exact` names the fast lane's threshold, for maintainers.
     """
-    if clauses := causes(verdict, change):
+    if clauses := causes(verdict, evidence, change):
         return clauses[0]
     if change.claimed:
         return CLAIMED
@@ -82,9 +82,10 @@ def _known_author_clause(verdict: Verdict, evidence: Evidence, change: ChangeOut
         start = f"Chance {percent(number_of(below['probability']))}, fast lane from {{}}"
         return start.format(percent_in_full(number_of(below["t_high"]))) if exact else CLAUSES["below_fast_lane"](below)
     if is_fast and (change.shadow or change.tests_fail):
-        if change.tests_fail:
-            return "Tests fail, else fast lane" if change.shadow else "Fast lane, but tests fail"
-        return fit(f"Fast lane once opened: {_merged_words(evidence).removesuffix(' here')}")
+        if not change.shadow:
+            return "Fast lane, but tests fail"
+        record = _merged_words(evidence).removesuffix(" here")
+        return fit(f"{record}, but tests fail" if change.tests_fail else f"{record}; fast lane not open here")
     is_shut = not reasons.keys().isdisjoint(SHUT_LANE)
     if not is_fast and not is_shut and (trust := _clauses(verdict, OF_TRUST)):
         return trust[0]
@@ -111,10 +112,10 @@ def _findings_count(change: ChangeOutline) -> str:
     return "nothing found" if change.files else ""
 
 
-def causes(verdict: Verdict, change: ChangeOutline = NOTHING_KNOWN) -> list[str]:
+def causes(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHING_KNOWN) -> list[str]:
     """Return a clause for each reason about what was sent or done, strongest first."""
     reasons = {reason.code: reason.params for reason in reversed(verdict.reasons)}
-    clauses = (_change_clause(code, reasons, change) for code in OF_CHANGE if code in reasons)
+    clauses = (_change_clause(code, reasons, evidence, change) for code in OF_CHANGE if code in reasons)
     return [fit(words) for words in dict.fromkeys(clauses) if words]
 
 
@@ -188,8 +189,11 @@ def found_words(name: str, place: str, places: int = 1) -> str:
     return f"{name} in {short}{end}" if short and not ("…" in short and end) else name + end
 
 
-def _change_clause(code: str, reasons: Mapping[str, Params], change: ChangeOutline) -> str:
+def _change_clause(code: str, reasons: Mapping[str, Params], evidence: Evidence, change: ChangeOutline) -> str:
     """Name the strongest finding where the reason is about content, or the size where nothing else is wrong."""
+    if code == "low_probability" and (cases := evidence.clean + evidence.not_clean):
+        chance = percent(number_of(reasons[code]["probability"]))
+        return f"Chance {chance}: {evidence.clean or 'none'} of {cases:,} merged cleanly"
     if code not in OF_CONTENT:
         return CLAUSES[code](reasons[code])
     if finding := next((other for other in change.findings if other.severity != "low"), None):
@@ -257,7 +261,7 @@ CHANGE_CLAUSES: Mapping[str, Callable[[Params], str]] = {
         "A maintainer objects for the author" if params.get("by") == "maintainer" else "The author objects to the score"
     ),
     "content_risk_high": lambda params: f"Content risk {risk_percent(number_of(params['risk']))}",
-    "low_probability": lambda params: f"{percent(number_of(params['probability']))} chance of merging without a fix",
+    "low_probability": lambda params: f"Chance {percent(number_of(params['probability']))} of merging without a fix",
     "attestation_missing": lambda params: "No attestation of jurisdiction",
     "attestation_expired": lambda params: "Attestation of jurisdiction expired",
     "attestation_revoked": lambda params: "Attestation of jurisdiction revoked",

@@ -156,7 +156,7 @@ def explain(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHIN
     """Return one line for a row: the decisive clause, then the record and the trust path; without a full stop."""
     decisive = decided(verdict, evidence, change)
     facts = [_record_clause(evidence, decisive), _trust_clause(verdict, evidence)]
-    return joined([decisive, *causes(verdict, change), *basis(verdict), *facts, *told_last(verdict)])
+    return joined([decisive, *causes(verdict, evidence, change), *basis(verdict), *facts, *told_last(verdict)])
 
 
 def would_change(verdict: Verdict, evidence: Evidence, thresholds: Thresholds, inputs: Inputs | None = None) -> str:

@@ -104,9 +104,9 @@ def test_where_the_lane_starts_decides_the_place_of_a_known_author_and_is_named_
         (ChangeOutline(files=2), "41 of 42 merged here, nothing found"),
         (ChangeOutline((finding(severity="low"),), files=2), "41 of 42 merged here, 1 low finding"),
         (ChangeOutline(files=2, tests_fail=True), "Fast lane, but tests fail"),
-        (ChangeOutline(files=2, shadow=True), "Fast lane once opened: 41 of 42 merged"),
-        (ChangeOutline(files=2, shadow=True, tests_fail=True), "Tests fail, else fast lane"),
-        (ChangeOutline(files=2, claimed=True), "Author calls it merged, nobody confirms it"),
+        (ChangeOutline(files=2, shadow=True), "41 of 42 merged; fast lane not open here"),
+        (ChangeOutline(files=2, shadow=True, tests_fail=True), "41 of 42 merged, but tests fail"),
+        (ChangeOutline(files=2, claimed=True), "Author says it was merged, unconfirmed"),
     ],
 )
 def test_a_row_of_the_fast_lane_names_the_record_and_what_the_scanners_found(change: ChangeOutline, words: str) -> None:

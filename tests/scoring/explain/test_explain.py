@@ -117,7 +117,7 @@ def test_a_row_tells_a_record_elsewhere_from_one_here() -> None:
 
 def test_a_row_says_what_decided_and_what_is_missing() -> None:
     assert line(Evidence(denounced_by_seed=True, clean=9)).startswith("Someone you trust warns about them; ")
-    assert line(Evidence(not_clean=7)).startswith("22 % chance of merging without a fix; ")
+    assert line(Evidence(not_clean=7)).startswith("Chance 22 %: none of 7 merged cleanly; ")
     assert line(VOUCHED, content=None).endswith("; content not reviewed yet")
     assert "; fast lane not certified; vouched for by" in line(VOUCHED, Thresholds(t_high=0.5))
 

@@ -94,7 +94,7 @@ def test_mark_sentence_feed_why_and_api_say_the_same_percent_and_its_interval_ho
     assert f"between {below} and {above} percent" in spoken
     assert summary([row]).lowest == mark.number
     for words in (row.sentence, entry_of(row).said, pull_out(row, exact=False).explanation):
-        assert words.startswith(f"{whole} % chance of merging without a fix")
+        assert words.startswith(f"Chance {whole} %: ")
 
 
 def read_text(page: str) -> str:
