@@ -135,7 +135,7 @@ MOST = 20  # pull requests shown for one person
 FEWEST = 4  # least length of a part of a title: shorter ones match every title
 # One statement in every case: a hidden pull request takes as long as one that never existed.
 HERE = f"""
-select p.pull_uri, coalesce(r.name, r.repo_key) as name, g.number, p.seen_at, p.state,
+select p.pull_uri, p.title, coalesce(r.name, r.repo_key) as name, g.number, p.seen_at, p.state,
   case when p.state <> 'open' then coalesce(p.state_at, p.changed_at) end as decided_at,
   not exists (
     from pull_requests o where o.author_id = p.author_id and o.repository_id = p.repository_id
@@ -155,13 +155,14 @@ order by p.seen_at desc, p.pull_uri limit {MOST}
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """A pull request as anybody may see it: no title, no author, no judgement.
+    """A pull request as anybody may find it: no author, no judgement. `title` is for those who may read the inbox.
 
     `since`: when this site first saw it. `decided_at` is None while it is open. `first_timer`: nothing by its author
     was decided in that repository before it was opened.
     """
 
     uri: str
+    title: str
     label: str  # as in the queue: "datasette #12", or the last five characters of the record key
     repository_name: str
     since: datetime
@@ -184,7 +185,16 @@ def here(rows: Rows, address: str, who: str, title: str = "") -> tuple[Here, ...
 
 def _here(name: str, row: Mapping[str, Any]) -> Here:
     label = f"{name} #{row['number']}" if row["number"] else f"{name} · {row['pull_uri'][-5:]}"
-    return Here(row["pull_uri"], label, name, row["seen_at"], row["state"], row["decided_at"], row["first_timer"])
+    return Here(
+        row["pull_uri"],
+        row["title"] or "",
+        label,
+        name,
+        row["seen_at"],
+        row["state"],
+        row["decided_at"],
+        row["first_timer"],
+    )
 
 
 def pull_at(rows: Rows, address: str) -> str | None:

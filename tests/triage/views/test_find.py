@@ -149,7 +149,8 @@ def test_a_hit_leads_to_its_open_row_where_the_reader_may_see_it(world: Result, 
     assert "?open=" not in ask(client, OFFERED).content.decode().partition("<main")[2]
     settings.PUBLIC_READ = True
     page = ask(client, "mend the").content.decode()
-    (address,) = re.findall(r'href="(/\?open=[^"]+)"', page.partition("<main")[2])
+    ((address, name),) = re.findall(r'href="(/\?open=[^"]+)"><bdi>([^<]+)</bdi></a> <bdi>\(lantern #12\)', page)
+    assert name == "Mend the lamp", "whoever reads the inbox knows it by its title"
     assert "Mend the lamp" in client.get(address).content.decode()
     assert "This page tells no more" not in page
 
