@@ -252,13 +252,13 @@ def nothing_words(curve: LaneCurve | None, budget: float, fewest: int) -> str:
         )
     highs = [point.bad_high for point in curve.points if point.bad <= budget * point.let_through]
     why = (
-        f"wherever at most {percent_in_full(budget)} were bad, too few would go through to tell: the upper end of the "
-        f"interval never gets under {bad_percent(min(highs))}; a lane needs {percent_in_full(WORST_BAD_HIGH)} or less"
+        f"Where at most {percent_in_full(budget)} of them were bad, too few would go through to be sure: up to "
+        f"{bad_percent(min(highs))} of those may be bad, and a lane needs {percent_in_full(WORST_BAD_HIGH)} or less."
         if highs
-        else f"more than {percent_in_full(budget)} were bad at every threshold"
+        else f"At every threshold more than {percent_in_full(budget)} of them were bad."
     )
     return (
-        f"Nothing yet: out of {count_words(curve.cases)} {SOURCES[curve.source]}, {why}. More settled ones can change "
+        f"Nothing yet. It rests on {count_words(curve.cases)} {SOURCES[curve.source]}. {why} More settled ones can change "
         "that, and so can a larger budget in the settings."
     )
 

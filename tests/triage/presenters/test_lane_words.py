@@ -96,11 +96,11 @@ def test_where_nothing_can_be_offered_the_words_say_what_is_missing() -> None:
     assert "once 30 have settled" in lane_words.nothing_words(None, 0.05, 30)
     few = replace(curve(), points=(LanePoint(0.9, 20.0, 1.0, 3, 0.0, 0.532),))
     assert lane_words.nothing_words(few, 0.05, 30).startswith(
-        "Nothing yet: out of 100 pull requests that settled in the last year, all repositories together, "
-        "wherever at most 5 % were bad, too few would go through to tell: the upper end of the interval never gets "
-        "under 53.2 %; a lane needs 30 % or less."
+        "Nothing yet. It rests on 100 pull requests that settled in the last year, all repositories together. "
+        "Where at most 5 % of them were bad, too few would go through to be sure: up to 53.2 % of those may be bad, "
+        "and a lane needs 30 % or less."
     )
-    assert "more than 5 % were bad at every threshold" in lane_words.nothing_words(curve("own", 9.0), 0.05, 30)
+    assert "At every threshold more than 5 % of them were bad." in lane_words.nothing_words(curve("own", 9.0), 0.05, 30)
 
 
 def row(agreement: Agreement) -> LaneRow:
