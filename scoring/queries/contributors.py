@@ -30,6 +30,7 @@ from scoring.queries.types import (
     Record,
     Signal,
     VouchLine,
+    pull_label,
 )
 from scoring.types import Estimate, Evidence, Lane, Person
 
@@ -107,7 +108,7 @@ def pull_lines(rows: Rows, number: int) -> tuple[PullLine, ...]:
             outcomes[row["pull_uri"]],
             row["watched"],
             row["result"],
-            f"{row['name']} #{row['number']}" if row["number"] else f"{row['name']} · {row['pull_uri'][-5:]}",
+            pull_label(row["name"], row["number"], row["pull_uri"]),
             row["added"],
             row["removed"],
         )

@@ -13,6 +13,7 @@ from scoring.pipeline.interventions import NEWEST, ROUND_KEY, current_approvals
 from scoring.pipeline.stored import People
 from scoring.queries.contributors import outcomes_in_words
 from scoring.queries.queue import KEY
+from scoring.queries.types import IS_NAMED, named_by
 from scoring.types import Person
 
 WATCHED = "select repository_id, repo_key, name from repositories semi join watched_repositories using (repository_id)"
@@ -255,8 +256,8 @@ select pull_uri, settled_at, count(*) over () as total from listed where {outcom
 order by settled_at desc, pull_uri limit ? offset ?
 """
 # One column for all paths: the search text holds no line feed, so it never matches across two of them.
-TEXT = """(
-  contains(lower(p.title), lower(?)) or contains(lower(array_to_string(t.paths, chr(10))), lower(?))
+TEXT = f"""(
+  {IS_NAMED} or contains(lower(p.title), lower(?)) or contains(lower(array_to_string(t.paths, chr(10))), lower(?))
   or p.author_id in (
     select contributor_id from contributors where did = ? or handle_verified and contains(lower(handle), lower(?)))
 )"""
@@ -354,7 +355,7 @@ def _settled_page(rows: Rows, query: SettledQuery, page: int) -> list[dict[str, 
     where, params = ["true"], list[object]()
     if query.text:
         where.append(TEXT)
-        params += [query.text] * 4
+        params += [*named_by(query.text), *[query.text] * 4]
     if query.repository:
         where.append("p.repository_id in (select repository_id from repositories where repo_key = ?)")
         params.append(query.repository)

@@ -23,6 +23,7 @@ from scoring.pipeline.stored import CLAIMS, People, read_thresholds, read_verdic
 from scoring.queries.changes import COUNTED, DRAWN, SEALED, WOULD_MERGE, answers, pull_labels, standing_findings
 from scoring.queries.queue_order import Mask, Positions, Waiting, order_lane
 from scoring.queries.types import (
+    IS_NAMED,
     AuditAnswer,
     DueAudit,
     GroupKey,
@@ -31,6 +32,8 @@ from scoring.queries.types import (
     QueueQuery,
     QueueRow,
     QueueSort,
+    named_by,
+    pull_label,
 )
 from scoring.types import Estimate, Lane, Reason, Verdict
 
@@ -294,11 +297,12 @@ def _queue_filter(query: QueueQuery, watched: Watched) -> Clause:
         params.append(list(query.only))
     if query.text:
         clauses.append(
-            "(contains(lower(p.title), lower(?)) or list_contains(?, c.repository_id) or c.contributor_id in (select "
-            "contributor_id from contributors where did = ? or handle_verified and contains(lower(handle), lower(?))))"
+            f"({IS_NAMED} or contains(lower(p.title), lower(?)) or list_contains(?, c.repository_id) or "
+            "c.contributor_id in (select contributor_id from contributors where did = ? or handle_verified and "
+            "contains(lower(handle), lower(?))))"
         )
         named = [number for number, one in watched.items() if query.text.lower() in one.name.lower()]
-        params += [query.text, named, query.text, query.text]
+        params += [*named_by(query.text), query.text, named, query.text, query.text]
     return " and ".join(clauses), params
 
 
@@ -347,14 +351,10 @@ def labels(rows: Rows, uris: Sequence[str]) -> dict[str, str]:
     )
     watched = _watched(rows)
     return {
-        row["pull_uri"]: _label(watched[row["repository_id"]].name, row)
+        row["pull_uri"]: pull_label(watched[row["repository_id"]].name, row["number"], row["pull_uri"])
         for row in rows.rows(sql, [uris])
         if row["repository_id"] in watched
     }
-
-
-def _label(name: str, row: Mapping[str, Any]) -> str:
-    return f"{name} #{row['number']}" if row["number"] else f"{name} · {row['pull_uri'][-5:]}"
 
 
 def pulls(rows: Rows, uris: Sequence[str], watched: Watched | None = None) -> tuple[QueueRow, ...]:
@@ -459,7 +459,7 @@ def _queue_row(row: Mapping[str, Any], people: People, repository: Repository, o
     return QueueRow(
         uri=row["pull_uri"],
         title=row["title"] or "(no title)",
-        label=_label(repository.name, row),
+        label=pull_label(repository.name, row["number"], row["pull_uri"]),
         page=row["url"],
         repository_key=repository.key,
         repository_name=repository.name,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scoring.queries.types import QueueSort
 
 TURN = 3  # each third place goes to the first-timer who has waited longest
-UNKNOWN_NEED = 0.5  # for an unread change by an author without a known chance
+UNKNOWN_CHANCE = 0.5  # of an author whose chance is unknown or hidden
 LIFT_DAYS, MOST_LIFT = 21, 5  # each three weeks of waiting count as a tenth of need, at most five times
 FINDING = 0.4  # content risk of a finding of medium severity or worse
 Floats = NDArray[np.float64]
@@ -46,6 +46,8 @@ class Waiting:
 def order_lane(waiting: Waiting, sort: QueueSort, verdicts: int) -> Positions:
     """Return the positions of all rows in display order; those that changed after an approval come first.
 
+    By need, those that wait for their author come last.
+
     `verdicts` counts all decisions so far, requests for changes included. With each of them the places for first-timers
     move up by one, so that a verdict on the first row leaves the order of the others unchanged.
     """
@@ -68,32 +70,33 @@ def order_lane(waiting: Waiting, sort: QueueSort, verdicts: int) -> Positions:
 def _need_keys(waiting: Waiting) -> list[NDArray[Any]]:
     """Return the sort keys by need and by waiting, the most important last.
 
-    A waiting row rises, yet never above a finding that needs a person at least as much: a finding that does not wait
-    for its author moves up to the first row that stands there because it waited.
+    A row that waits for its author comes after all others. A waiting row rises, yet never above a finding that needs a
+    person at least as much: a finding moves up to the first row that stands there because it waited.
     """
     need = need_band(waiting.chance, waiting.risk)
     lift = np.minimum(waiting.waited // LIFT_DAYS, MOST_LIFT)
-    keys: list[NDArray[Any]] = [waiting.opened_at, -waiting.waited, waiting.on_author]
+    keys: list[NDArray[Any]] = [waiting.opened_at, -waiting.waited]
     order = np.lexsort([*keys, -(need + lift)])
     ranks = np.empty(len(order))
     ranks[order] = np.arange(len(order))
     has_finding = (np.nan_to_num(waiting.risk) >= FINDING) & ~waiting.on_author
-    others = order[~has_finding[order]]
+    others = order[~(has_finding | waiting.on_author)[order]]
     for band in np.unique(need[has_finding]):
         behind = others[need[others] <= band]
         same_band = has_finding & (need == band)
         ranks[same_band] = np.minimum(ranks[same_band], ranks[behind[:1]] - 0.5) if len(behind) else ranks[same_band]
-    return [*keys, -need, ranks]
+    return [*keys, -need, ranks, waiting.on_author]
 
 
 def need_band(chance: Floats, risk: Floats) -> Floats:
     """Return how much each change needs a person, in whole tenths from 0 to 9.
 
-    Need is the larger of the content risk and the chance that the change does not stay clean: neither hides the other.
-    Within a tenth the difference is noise, so turn and age decide, and the order is stable.
+    Need is the chance that the author's changes do not stay clean or this one's content is bad, as if the two were
+    independent, so neither hides the other. Within a tenth the difference is noise, so age decides, and the order is
+    stable.
     """
-    need = np.fmax(1.0 - chance, risk)  # NaN only where both are NaN
-    return np.minimum(np.round(100 * np.where(np.isnan(need), UNKNOWN_NEED, need)) // 10, 9)
+    clean = np.where(np.isnan(chance), UNKNOWN_CHANCE, chance) * (1.0 - np.nan_to_num(risk))
+    return np.minimum(np.round(100 * (1.0 - clean)) // 10, 9)
 
 
 def _with_first_timers(waiting: Waiting, order: Positions, verdicts: int) -> Positions:

@@ -16,6 +16,7 @@ from ingest.records.watched import find_repository
 from ingest.store.snapshots import PerSnapshot, Snapshot
 from ingest.store.transaction import Rows
 from scoring.pipeline.interventions import LEFT_OUT
+from scoring.queries.types import named_by, pull_label
 
 ROUNDS_SHOWN = 50  # the newest: anybody can add a round to their own pull request every second
 
@@ -147,6 +148,7 @@ anti join hidden_people h on h.contributor_id = p.author_id
 where p.deleted_at is null and p.state <> 'abandoned' and p.author_id not in ({LEFT_OUT})
   and (p.pull_uri = $uri or (p.state = 'open' and (
     $who in (c.did, if(c.handle_verified, lower(c.handle), null))
+    or ends_with(p.pull_uri, $key_end) or g.number = $number
     or lower(p.title) = lower($title) or (length($title) >= {FEWEST} and contains(lower(p.title), lower($title)))
   )))
 order by p.seen_at desc, p.pull_uri limit {MOST}
@@ -172,19 +174,20 @@ class Here:
 
 
 def here(rows: Rows, address: str, who: str, title: str = "") -> tuple[Here, ...]:
-    """Return the pull request at `address` (an at-uri or its page on the forge), or the open ones by author or title.
+    """Return the pull request at `address` (an at-uri or its page on the forge), or the open ones of a person or title.
 
-    The newest come first. `who` is a DID or a verified handle. Empty parameters match nothing. A part of a title with
-    FEWEST characters is enough. Repositories that are not watched are omitted, and people who are hidden, erased or
-    left out of the leaderboard. Nothing is fetched.
+    The newest come first. `who` is a DID or a verified handle; `title` may be FEWEST characters of it or more, or the
+    label. Empty parameters match nothing. Repositories that are not watched are omitted, and people who are hidden,
+    erased or left out of the leaderboard. Nothing is fetched.
     """
     uri = address if address.startswith("at://") else pull_at(rows, address)
-    pulls = rows.rows(HERE, {"uri": uri or "", "who": who, "title": title})
+    key_end, number = named_by(title)
+    pulls = rows.rows(HERE, {"uri": uri or "", "who": who, "title": title, "key_end": key_end, "number": number})
     return tuple(_here(row["name"], row) for row in pulls)
 
 
 def _here(name: str, row: Mapping[str, Any]) -> Here:
-    label = f"{name} #{row['number']}" if row["number"] else f"{name} · {row['pull_uri'][-5:]}"
+    label = pull_label(name, row["number"], row["pull_uri"])
     return Here(
         row["pull_uri"],
         row["title"] or "",

@@ -1,5 +1,6 @@
 """Plain values for pages and JSON, shaped once and shown by both alike."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,6 +15,24 @@ CiState = Literal["passed", "failed", "running", "never_ran"]
 GroupKey = Literal["needs_human", "normal_queue", "fast_lane", "would_be_fast_lane", "own"]
 LeaderboardSort = Literal["score", "merged", "reverts", "hops"]
 PullResult = Literal["open", "clean", "bad", "watching", "unmerged", "uncounted", "deleted"]
+_NAMED = re.compile(r"(?:#([0-9]{1,9})|([2-7a-z]{5}))$")
+# A pull request `p` that a search names by its label; parameters: what `named_by` returns.
+IS_NAMED = "(ends_with(p.pull_uri, ?) or p.pull_uri in (select pull_uri from pull_pages where number = ?))"
+NEVER = chr(10)  # in no at-uri
+
+
+def pull_label(name: str, number: int | None, uri: str) -> str:
+    """Return the short name of a pull request: "datasette #12", or the last five characters of its record key."""
+    return f"{name} #{number}" if number else f"{name} \N{MIDDLE DOT} {uri[-5:]}"
+
+
+def named_by(text: str) -> tuple[str, int]:
+    """Return the end of a record key and the number that a search text names as labels do; neither matches where none.
+
+    "6s5bg" and "lantern 6s5bg" name the end of a key, "#12" and "lantern #12" a number.
+    """
+    match = _NAMED.search(text.strip())
+    return (match[2] or NEVER, int(match[1] or 0)) if match else (NEVER, 0)
 
 
 @dataclass(frozen=True, slots=True)

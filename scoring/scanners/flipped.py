@@ -450,7 +450,7 @@ def _finding(file: FileChange, line: Line, how: str, is_protected: bool) -> Find
     kind: FlagType = "security" if is_protected else "subtle_bug"
     severity = Severity.MED if is_protected else Severity.LOW
     messages = {
-        "opposite": "A condition or a switch says the opposite of what it said, and nothing else on the line changes.",
+        "opposite": "A condition or a switch is turned round, or its “and” is an “or” now; the rest of the line stays.",
         "shifted": "A limit moves by one, and nothing else on the line changes.",
         "lowered": "A number that makes a password, key or token hard to guess is at most half of what it was.",
         "weaker": "A condition or an address no longer asks for a right that it asked for; most of the line stays.",

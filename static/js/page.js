@@ -4,7 +4,7 @@ const on = (names, act) => names.split(" ").forEach((name) => document.addEventL
 const byId = (id) => document.getElementById(id);
 const every = (selector, inside = document) => [...inside.querySelectorAll(selector)];
 
-// The row in hand: focused, else open, else the last.
+// The row in hand
 let last;
 const focused = () => document.activeElement;
 const rowOf = (element) => element?.closest?.(".row[id]");
@@ -159,12 +159,13 @@ on("keydown", (event) => {
   const moves = "jk".includes(name);
   const looks = name === "/" || name in steps && byId("open");
   if (moves || looks) wanted.focus();
+  if (say?.firstChild === wanted) say.open = false;
   if (moves ? byId("open") && wanted.checkVisibility() : !looks) wanted.click();
 });
 
 const warn = (words) => Object.assign(byId("problem"), { hidden: !words, textContent: words });
 
-// A failed update says so, unless the page sent it.
+// A failed update says so.
 on("htmx:sendError htmx:timeout htmx:responseError htmx:afterOnLoad", ({ detail: { elt, successful, xhr, requestConfig } }) => {
   if (!requestConfig.triggeringEvent) return;
   const { dataset } = byId("problem");

@@ -36,7 +36,16 @@ from triage.access import throttle
 from triage.access.permissions import Role, Roles, roles_of, signed_in
 from triage.access.problems import CHALLENGE, HOW_TO_READ, ApiProblem, mark_private, prefers_json, problem_response
 from triage.access.requests import Request
-from triage.access.tokens import bearer_secret, bearer_token, count_refused, held_to, new_secret, same_hash, secret_hash
+from triage.access.tokens import (
+    bearer_secret,
+    bearer_token,
+    count_refused,
+    held_to,
+    new_secret,
+    same_hash,
+    secret_hash,
+    token_of,
+)
 from triage.models import Person, SignInMethod
 
 BY_LINK = "signed_in_by_link"  # session key: the link's holder may set a new password without the old one
@@ -139,6 +148,7 @@ def turned_away(request: Request, how: str = HOW_TO_READ) -> ApiProblem:
         return too_many(throttle.seconds_left(throttle.MINUTE, now))
     if secret := bearer_secret(request):
         count_refused(secret)
+        how = how if token_of(request) else f"The token that was sent is unknown, revoked or expired. {how}"
     return ApiProblem(401, how, CHALLENGE)
 
 

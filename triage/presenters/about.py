@@ -23,12 +23,15 @@ HELP: Mapping[str, str] = {
     "Flagged": "A person must look first: a finding, a warning by a seed, a low chance or a failed check. It says "
     "where to look, not that anybody means harm.",
     "Needs review": "The usual way. Most newcomers are here because little is known about them. That is not distrust.",
-    "Fast lane": "Trust, record and content meet all conditions, and the threshold keeps the budget of {budget} % bad "
-    "ones. It is an offer: a person still approves.",
+    "Fast lane": "Trust, record and content meet all conditions. A certified lane keeps the budget of {budget} % bad "
+    "ones; an estimated one says its own limit. It is an offer: a person still approves.",
+    "The order": "In each lane: first what changed after an approval, then what most needs a person by its findings "
+    "and its chance, raised by waiting. Every third place is kept for the first-timer who has waited longest. What "
+    "waits for its author comes last.",
     "Stays clean": "Of 100 such pull requests, how many need neither a revert nor a fix within {window} days after the "
     "merge. It says nothing about taste, usefulness or the person.",
     "95 % interval": "The true share lies in this range, as far as the record shows. A wide range means few past "
-    "cases, not poor work.",
+    "cases, not poor work. Chances are rounded down and shares of bad ones up, so that no figure looks too good.",
     "The marks": "The stroke is the chance, the bar its interval, the triangle where the fast lane starts; only "
     "maintainers see the triangle. A dashed ring is no score yet, a die a random audit.",
     "No score yet": "This person has no settled pull request, so there is no number. "
@@ -114,7 +117,17 @@ HELP: Mapping[str, str] = {
     "May need a fix": "About how many of these will be reverted or fixed, going by their chances. The worst takes each "
     "chance at the lower end of its interval; more can still happen.",
 }
-QUEUE = ("Open", "Flagged", "Needs review", "Fast lane", "Stays clean", "95 % interval", "The marks", "No score yet")
+QUEUE = (
+    "Open",
+    "Flagged",
+    "Needs review",
+    "Fast lane",
+    "The order",
+    "Stays clean",
+    "95 % interval",
+    "The marks",
+    "No score yet",
+)
 PANEL = ("Stays clean", "95 % interval", "Structural trust", "The bars", "Content risk")
 BACKLOG = ("Came in", "Decided")
 CALIBRATION = ("Reliability",)

@@ -258,8 +258,8 @@ def nothing_words(curve: LaneCurve | None, budget: float, fewest: int) -> str:
         else f"At every threshold more than {percent_in_full(budget)} of them were bad."
     )
     return (
-        f"Nothing yet. It rests on {count_words(curve.cases)} {SOURCES[curve.source]}. {why} More settled ones can change "
-        "that, and so can a larger budget in the settings."
+        f"Nothing yet. It rests on {count_words(curve.cases)} {SOURCES[curve.source]}. {why} More settled ones can "
+        "change that, and so can a larger budget in the settings."
     )
 
 

@@ -39,13 +39,18 @@ def test_the_risk_of_the_content_and_the_chance_decide_together() -> None:
     assert order(known(0.9), known(0.3), known(0.95, 0.8), known(0.6, 0.1)) == [2, 1, 3, 0]
 
 
-def test_within_a_tenth_whose_turn_it_is_decides_and_then_the_age() -> None:
+def test_within_a_tenth_the_age_decides_and_what_waits_for_its_author_comes_last() -> None:
     assert order(known(0.52, day=1, on_author=True), known(0.55, day=3), known(0.58, day=2)) == [2, 1, 0]
+    assert order(known(0.1, 0.8, on_author=True), known(0.95)) == [1, 0], "however much it needs a person"
 
 
 def test_what_changed_after_an_approval_is_on_top_even_of_a_place_kept_for_a_first_timer() -> None:
     pulls = (known(0.1), known(0.99, changed=True), known(0.5, first=True))
     assert [order(*pulls, verdicts=verdicts)[0] for verdicts in range(TURN)] == [1] * TURN
+
+
+def test_a_finding_of_an_unknown_author_stands_before_an_unknown_author_without_one() -> None:
+    assert order(known(0.48, 0.01), known(0.54, 0.4)) == [1, 0]
 
 
 def test_what_nobody_knows_anything_of_stands_in_the_middle() -> None:
@@ -77,7 +82,7 @@ def test_three_weeks_of_waiting_count_as_a_tenth_of_need_and_no_more_than_five_o
 
 def test_a_fresh_finding_stands_before_all_who_stand_there_because_they_wait() -> None:
     """A TLS check that was turned off today, beside people whose chance is a coin's and who wait for months."""
-    found, needier = waited(0, 0.73, 0.4), waited(0, 0.45)
+    found, needier = waited(0, 0.73, 0.4), waited(0, 0.35)
     long, longer = waited(120, 0.55), waited(200, 0.6)
     assert order(needier, longer, long, found) == [3, 1, 2, 0]
     assert order(needier, found) == [0, 1], "where nobody waits the need alone decides"

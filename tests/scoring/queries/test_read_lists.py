@@ -58,6 +58,9 @@ def test_it_is_searched_by_title_author_and_file(lantern: Result) -> None:
     assert uris(lantern, text=MARA) == [FIRST]
     assert uris(lantern, text="ana.fake") == [], "a handle that is not proven finds nobody"
     assert uris(lantern, text="a.py") == []
+    with lantern.store.write() as txn:
+        txn.execute("insert into pull_pages (pull_uri, number, url) values (?, 12, 'https://f.example/12')", [SECOND])
+    assert uris(lantern, text="lantern #12") == [SECOND]
     touch = {"pull_uri": FIRST, "patch_ref": "blob:x", "kinds": [], "paths": ["src/Gate.py", "b.py"], "whole": True}
     with lantern.store.write() as txn:
         txn.execute("update pull_requests set patch_ref = 'blob:x' where pull_uri = ?", [FIRST])

@@ -210,6 +210,9 @@ def test_the_queue_is_narrowed_by_text_repository_and_bucket(played: Result, wor
     assert {row.repository_name for row in all_rows(played, QueueQuery(text="tidepo"))} == {"tidepool"}
     title = all_rows(played)[0].title
     assert title in {row.title for row in all_rows(played, QueueQuery(text=title.upper()))}
+    called = all_rows(played)[0]
+    for words in (called.label, called.label[-5:], f"{called.repository_name} {called.label[-5:]}"):
+        assert [row.uri for row in all_rows(played, QueueQuery(text=words))] == [called.uri], words
     key = world.watched["driftwood"]
     assert {row.repository_key for row in all_rows(played, QueueQuery(repository=key))} == {key}
     assert all(row.own for row in all_rows(played, QueueQuery(bucket="own")))

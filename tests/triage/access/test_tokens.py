@@ -188,6 +188,8 @@ def test_without_a_good_token_the_api_says_how_to_get_in(client: Client, header:
     assert answer["WWW-Authenticate"] == 'Bearer realm="Sunstead"'
     assert answer["Content-Type"] == "application/problem+json"
     assert answer.json()["status"] == 401
+    sent = header.lower().startswith("bearer") and header.partition(" ")[2].strip()
+    assert ("unknown, revoked or expired" in answer.json()["detail"]) == bool(sent)
 
 
 def test_a_token_without_the_read_scope_cannot_read(client: Client) -> None:

@@ -245,7 +245,9 @@ def test_what_was_typed_stays_by_pull_request_and_verb_and_an_undo_gives_it_back
     expect(field).to_be_visible()
     expect(field).to_have_value("Split it, please.")
     expect_focus(page, flagged)
-    press_keys(page, "j")
+    press_keys(page, "r")
+    expect(field).to_be_focused()  # the box is open again, and its key does not shut it
+    press_keys(page, "Escape j")
     expect(page.locator("#pull-title")).not_to_have_text(flagged)
     press_keys(page, "k")
     expect(page.locator("#pull-title")).to_have_text(flagged)

@@ -91,6 +91,7 @@ def test_by_its_address_or_their_name_somebody_finds_that_it_is_here_and_since_w
     for asked in (
         *(PAGE, f"{PAGE}/", f"{PAGE}/round/1", PAGE.removeprefix("https://")),
         *(OFFERED, f"  {OFFERED}  ", MARA, "mara.example.com", "@Mara.example.com", "mend the LAMP", "the LAM"),
+        *("lantern #12", "#12"),
     ):
         answer = ask(client, asked)
         told = main(answer)
