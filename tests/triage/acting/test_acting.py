@@ -266,6 +266,10 @@ def test_approve_and_merge_keeps_the_pull_request_open_and_shows_how_to_merge_it
     assert f'data-row="{row_anchor(OFFERED)}"' in answer
     assert '<details class="say" name="say" open><summary class="button primary">Merge…' in answer
     assert "manage.py approved" in answer
+    (patch,) = re.findall(r'<a href="([^"]+)" download="approved.mbox">', answer)
+    taken = ana.get(unescape(patch))
+    assert taken.status_code == 200
+    assert b"diff --git" in b"".join(taken.streaming_content if taken.streaming else [taken.content])
 
 
 def page(client: Client) -> str:
