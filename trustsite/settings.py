@@ -324,7 +324,7 @@ REVIEWS_AN_HOUR: int = env.int("REVIEWS_AN_HOUR", 60, validate=check.Range(min=1
 CORS_ORIGINS: list[str] = env.list("CORS_ORIGINS", [], validate=each(cors))
 PUBLIC_READ: bool = env.bool("PUBLIC_READ", False) or PLACE.mode in ("demo", "replay")
 # The operator, shown at the foot of every page. A demo or a replay has none, and its pages say what they are.
-_STAGED = {"demo": "a demo on this machine, with made-up people", "replay": "a replay of a recording on this machine"}
+_STAGED = {"demo": "a demo with made-up people on this machine", "replay": "a replay of a recording on this machine"}
 STAGED = _STAGED.get(PLACE.mode, "")
 OPERATOR_NAME: str = env.str("OPERATOR_NAME", "", validate=operator)
 OPERATOR_CONTACT: str = env.str("OPERATOR_CONTACT", "", validate=contact)

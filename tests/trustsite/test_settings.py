@@ -134,7 +134,7 @@ def test_a_site_names_who_runs_it_and_a_demo_or_replay_says_that_it_is_one(tmp_p
     whole = patch.dict(os.environ, {"DATA_ROOT": str(tmp_path)}, clear=True)
     with whole, patch("sys.argv", ["manage.py", "demo"]):
         staged = runpy.run_path(str(PROJECT / "trustsite" / "settings.py"))["STAGED"]
-    assert staged == "a demo on this machine, with made-up people"
+    assert staged == "a demo with made-up people on this machine"
 
 
 def test_a_webhook_is_for_the_drives_own_store_and_a_refusal_keeps_its_address_secret(tmp_path: Path) -> None:

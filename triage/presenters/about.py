@@ -233,7 +233,7 @@ class Operator:
 def operator_told(name: str, contact: str, staged: str) -> Operator:
     """Say who runs the site; `staged` is what a demo or a replay is, of which no operator is told."""
     if staged:
-        return Operator(f"This site is {staged} and does not say who runs it.")
+        return Operator(f"This site is {staged}, and nobody runs it for others.")
     if name:
         return Operator(f"{name} runs this site.", contact)
     return Operator("Contact of this site:" if contact else "This site does not say who runs it.", contact)

@@ -167,8 +167,8 @@ def detection_words(days: float) -> str:
     Detection takes 3.2 to 3.9 times as long where the lane was good before (docs/measurements.md).
     """
     return (
-        f"A lane twice as bad from the start is found after {_time_words(days)} at this pace (median), one that turns "
-        "bad later after three to four times as long."
+        f"twice as bad from the start is found after {_time_words(days)} at this pace (median); one that turns bad "
+        "later takes three to four times as long"
     )
 
 

@@ -178,7 +178,7 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
         "audit_share": lane_words.one_in(settings.ESTIMATED_AUDIT_SHARE),
         "facts": _facts(past, basis, state, time, len(watched.rows)),
         "is_open": state == "open",
-        "computed": _computed(past, basis, state, training),
+        "computed": _computed(past, state, training),
         "time": lane_words.time_words(time),
         "watched": watched,
         "hidden_authors": hiding_audits(snapshot),
@@ -189,27 +189,25 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
 
 
 def _facts(past: LanePast, offer: Offer | None, state: State, time: TimeSaved, through: int) -> list[tuple[str, str]]:
-    """List what an opening risks and saves, when it shuts itself, and how to undo it."""
+    """List what an opening risks and saves, when it shuts itself, how late a bad lane shows, and how to undo it."""
     share, told = settings.ESTIMATED_AUDIT_SHARE, [("Your budget", lane_words.budget_words(past.budget))]
     if offer is not None and state not in ("certified", "by_hand"):
         if state != "open" and (risk := lane_words.risk_words(offer, through, DAYS)):
             told.append(("You risk", risk))
         told.append(("You save", lane_words.time_words(time)))
         told.append(("It shuts itself", lane_words.shutting_words(offer, share, past.budget)))
+        through_a_month, delta = past.a_month * offer.share, settings.FALSE_APPROVAL_DELTA
+        if through_a_month > 0 and (days := days_to_shut(offer.bad_high, through_a_month, share, delta)) is not None:
+            told.append(("A bad lane", lane_words.detection_words(days)))
         told.append(("Undo", "any time, here, with a reason; the lane merges nothing"))
     return told
 
 
-def _computed(past: LanePast, offer: Offer | None, state: State, training: str) -> list[tuple[str, str]]:
-    """List how long a bad lane would stay open at this repository's pace, and when a certificate could come."""
-    told = []
-    if offer is not None and state not in ("certified", "by_hand") and (through := past.a_month * offer.share) > 0:
-        share, delta = settings.ESTIMATED_AUDIT_SHARE, settings.FALSE_APPROVAL_DELTA
-        days = days_to_shut(offer.bad_high, through, share, delta)
-        told += [("A bad lane", lane_words.detection_words(days))] if days is not None else []
-    if state != "certified":
-        told.append(("A certificate", lane_words.certificate_words(past.need, past.budget, training)))
-    return told
+def _computed(past: LanePast, state: State, training: str) -> list[tuple[str, str]]:
+    """Say when a certificate could come."""
+    if state == "certified":
+        return []
+    return [("A certificate", lane_words.certificate_words(past.need, past.budget, training))]
 
 
 def _opened(

@@ -69,8 +69,8 @@ def test_what_shuts_the_lane_and_how_long_that_takes_is_said() -> None:
     assert "It shuts at 8.7 %, not at your budget of 5 %: so few cases cannot prove less." in told
     assert "your budget" not in lane_words.shutting_words(OFFER, 1 / 3, 0.0861)
     told = lane_words.detection_words(90)
-    assert "A lane twice as bad from the start is found after about 13 weeks at this pace (median)" in told
-    assert "one that turns bad later after three to four times as long" in told
+    assert "twice as bad from the start is found after about 13 weeks at this pace (median)" in told
+    assert "one that turns bad later takes three to four times as long" in told
     assert [lane_words.detection_words(days).count(words) for days, words in (
         (3.2, "about 4 days"), (400, "about 58 weeks"), (1_000, "about 3 years"),
     )] == [1, 1, 1]  # fmt: skip

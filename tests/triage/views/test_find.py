@@ -293,7 +293,7 @@ def test_every_page_says_who_runs_the_site(settings: Settings, address: str) -> 
     [
         ("", "", "", "This site does not say who runs it."),
         ("", "https://site.example/us", "", "Contact of this site:"),
-        ("Ana", "mailto:a@b.example", "a demo", "This site is a demo and does not say who runs it."),
+        ("Ana", "mailto:a@b.example", "a demo", "This site is a demo, and nobody runs it for others."),
     ],
 )
 def test_a_site_that_names_nobody_and_a_demo_say_so(name: str, contact: str, staged: str, told: str) -> None:
