@@ -91,11 +91,12 @@ def _need_keys(waiting: Waiting) -> list[NDArray[Any]]:
 def need_band(chance: Floats, risk: Floats) -> Floats:
     """Return how much each change needs a person, in whole tenths from 0 to 9.
 
-    Need is the chance that the author's changes do not stay clean or this one's content is bad, as if the two were
-    independent, so neither hides the other. Within a tenth the difference is noise, so age decides, and the order is
-    stable.
+    Need is the larger of the content risk and the chance that the change does not stay clean: neither hides the other.
+    With a finding the two count together, as if they were independent. Within a tenth the difference is noise, so age
+    decides, and the order is stable.
     """
-    clean = np.where(np.isnan(chance), UNKNOWN_CHANCE, chance) * (1.0 - np.nan_to_num(risk))
+    known, bad = np.where(np.isnan(chance), UNKNOWN_CHANCE, chance), np.nan_to_num(risk)
+    clean = np.where(bad >= FINDING, known * (1.0 - bad), np.minimum(known, 1.0 - bad))
     return np.minimum(np.round(100 * (1.0 - clean)) // 10, 9)
 
 
