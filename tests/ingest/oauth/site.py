@@ -48,8 +48,8 @@ class Site:
         return response(json.dumps(documents[request.path]).encode(), Content_Type="application/json")
 
     def begin(self, person: Account, scope: str = "atproto") -> Begun:
-        """Ask the person's server, which is found by the handle."""
-        return push_request(self.sender, self.client, discover(self.sender.fetcher, PLC, person.handle), scope)
+        """Ask the person's server."""
+        return push_request(self.sender, self.client, discover(self.sender.fetcher, PLC, person.did), scope)
 
     def visit(self, begun: Begun, person: Account) -> Visit:
         """The person opens the address and gives the password."""
