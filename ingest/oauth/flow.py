@@ -263,7 +263,7 @@ def _read_grant(sender: DpopSender, client: Client, account: Account, key: str, 
         return grant
     with suppress(FetchProblem):  # nobody here will use these tokens
         _revoke_at(sender, client, server, grant)
-    raise OAuthRefused(sentence)
+    raise OAuthRefused(sentence, ended=True)
 
 
 def _refuse(host: str, answer: Exchanged) -> NoReturn:

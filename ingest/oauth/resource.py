@@ -59,7 +59,7 @@ class OwnServer:
     """The data server of a signed-in person, who acts through it."""
 
     def __init__(self, sender: DpopSender, grant: Grant) -> None:
-        self._sender, self.grant = sender, grant
+        self.sender, self.grant = sender, grant
         self._key = load_key(grant.key)
 
     @property
@@ -81,7 +81,7 @@ class OwnServer:
         """Return a record of the person's own, or None if there is none. Records are public. Raises FetchProblem."""
         query = urlencode({"repo": self.did, "collection": collection, "rkey": rkey}, quote_via=quote)
         url = f"{self.grant.pds}/xrpc/com.atproto.repo.getRecord?{query}"
-        answer = self._sender.fetcher.exchange("GET", url, {"Accept": "application/json"}, limit=ANSWER_LIMIT)
+        answer = self.sender.fetcher.exchange("GET", url, {"Accept": "application/json"}, limit=ANSWER_LIMIT)
         if answer.status == 400 and read_error(answer) == "RecordNotFound":
             return None
         if answer.status != 200:
@@ -121,7 +121,7 @@ class OwnServer:
     def _ask(self, method: str, path: str, said: dict[str, Any] | None = None) -> Exchanged:
         url = f"{self.grant.pds}/xrpc/{path}"
         body = None if said is None else msgspec.json.encode(said)
-        answer = self._sender.ask(method, url, self._key, self.grant.access_token, body)
+        answer = self.sender.ask(method, url, self._key, self.grant.access_token, body)
         if answer.status != 200:
             self._refuse(answer)
         return answer
