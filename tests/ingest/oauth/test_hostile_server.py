@@ -122,7 +122,7 @@ def test_an_address_inside_the_sites_own_network_is_not_connected_to(tls: Path, 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_not_followed(tls: Path, place: str, status: int) -> None:
-    twist = {place: lambda _: response(b"", status, Location="https://bank.example.org/x")}
+    twist: dict[str, Twist] = {place: lambda _: response(b"", status, Location="https://bank.example.org/x")}
     with HostileServer(tls, twist) as server:
         assert "a redirect to https://bank.example.org/x" in str(refusal(server))
         assert set(server.peer.names) == {ORIGIN.removeprefix("https://")}
@@ -131,7 +131,7 @@ def test_a_redirect_is_not_followed(tls: Path, place: str, status: int) -> None:
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("status", [200, 400])
 def test_two_megabytes_are_not_read(tls: Path, place: str, status: int) -> None:
-    twist = {place: lambda _: response(FLOOD, status, Content_Type="application/json")}
+    twist: dict[str, Twist] = {place: lambda _: response(FLOOD, status, Content_Type="application/json")}
     assert "sent more than" in refused(tls, twist)
 
 
@@ -204,7 +204,7 @@ def test_a_request_address_that_would_change_the_link(tls: Path, uri: object) ->
 
 @pytest.mark.parametrize("place", [PUSH, TOKEN])
 def test_a_server_that_wants_a_nonce_and_names_none_is_asked_once(tls: Path, place: str) -> None:
-    twist = {place: lambda _: as_json({"error": "use_dpop_nonce"}, 400)}
+    twist: dict[str, Twist] = {place: lambda _: as_json({"error": "use_dpop_nonce"}, 400)}
     with HostileServer(tls, twist) as server:
         assert "refused the request of this site (use_dpop_nonce)" in str(refusal(server))
         assert len(server.forms(place)) == 1
@@ -213,7 +213,7 @@ def test_a_server_that_wants_a_nonce_and_names_none_is_asked_once(tls: Path, pla
 @pytest.mark.parametrize("place", [PUSH, TOKEN])
 def test_a_server_that_never_has_enough_of_nonces_is_asked_twice(tls: Path, place: str) -> None:
     nonces = iter(f"nonce-{number}" for number in range(100))
-    twist = {place: lambda _: as_json({"error": "use_dpop_nonce"}, 400, DPoP_Nonce=next(nonces))}
+    twist: dict[str, Twist] = {place: lambda _: as_json({"error": "use_dpop_nonce"}, 400, DPoP_Nonce=next(nonces))}
     with HostileServer(tls, twist) as server:
         assert "(use_dpop_nonce)" in str(refusal(server))
         forms = server.forms(place)
@@ -222,7 +222,7 @@ def test_a_server_that_never_has_enough_of_nonces_is_asked_twice(tls: Path, plac
 
 
 def test_a_nonce_that_is_no_nonce_is_dropped(tls: Path) -> None:
-    twist = {PUSH: lambda _: as_json({"error": "use_dpop_nonce"}, 400, DPoP_Nonce="x" * 900)}
+    twist: dict[str, Twist] = {PUSH: lambda _: as_json({"error": "use_dpop_nonce"}, 400, DPoP_Nonce="x" * 900)}
     with HostileServer(tls, twist) as server:
         refusal(server)
         assert len(server.forms(PUSH)) == 1
