@@ -115,8 +115,9 @@ def discover(fetcher: Fetcher, plc_url: str, name: str) -> Account:
     identity = read_identity(fetcher, plc_url, did)
     if handle is not None and identity.handle != handle:
         raise OAuthRefused(f"{handle} leads to an account that does not call itself so; use its DID, {did}")
-    if handle is None and identity.handle is not None and handle_is_verified(fetcher, identity.handle, did):
-        handle = identity.handle
+    if handle is None and identity.handle is not None:
+        with suppress(FetchProblem):  # a DID signs in also while the host of its handle is down
+            handle = identity.handle if handle_is_verified(fetcher, identity.handle, did) else None
     return _find_server(fetcher, identity, handle)
 
 
@@ -180,6 +181,8 @@ def refresh(sender: DpopSender, plc_url: str, client: Client, grant: Grant) -> G
 
     Raises OAuthRefused; where it is not `ended`, the old tokens may still serve.
     """
+    if not grant.refresh_token:
+        raise OAuthRefused("your sign-in has ended; sign in again", ended=True)
     if client.kid != grant.kid:
         raise OAuthRefused("this site no longer has the key of your sign-in; sign in again", ended=True)
     account = _find_server(sender.fetcher, read_identity(sender.fetcher, plc_url, grant.did), grant.handle)
@@ -221,7 +224,7 @@ def _revoke_at(sender: DpopSender, client: Client, server: AuthorizationServer, 
 
 def _read_callback(begun: Begun, query: Mapping[str, str]) -> str:
     """Return the code in the query with which the person's browser came back. Raises OAuthRefused."""
-    if not hmac.compare_digest(query.get("state", "").encode(), begun.state.encode()):
+    if not hmac.compare_digest(query.get("state", "").encode(errors="replace"), begun.state.encode()):
         raise OAuthRefused(f"this answer belongs to another sign-in; {START_AGAIN}")
     if query.get("iss") != begun.issuer:
         raise OAuthRefused(f"another server answered than the one that was asked; {START_AGAIN}")
@@ -268,10 +271,7 @@ def _read_grant(sender: DpopSender, client: Client, account: Account, key: str, 
 
 def _refuse(host: str, answer: Exchanged) -> NoReturn:
     """Raise the refusal for an error of the authorization server."""
-    error = read_error(answer) or f"status {answer.status}"
-    advice = (
-        "the key of this site is not known there yet; try again in ten minutes" if error == "invalid_client" else ""
-    )
-    raise OAuthRefused(
-        f"{host} refused the request of this site ({error}); {advice or START_AGAIN}", status=answer.status
-    )
+    error, advice = read_error(answer) or f"status {answer.status}", START_AGAIN
+    if error == "invalid_client":
+        advice = "if a key of this site is new, it is known there within ten minutes"
+    raise OAuthRefused(f"{host} refused the request of this site ({error}); {advice}", status=answer.status)

@@ -290,6 +290,25 @@ def test_an_account_that_moved_to_another_server_has_to_sign_in_again(tls: Path)
         assert len(server.forms(TOKEN)) == 1
 
 
+def test_a_session_without_a_refresh_token_ends_with_its_access_token(tls: Path) -> None:
+    with HostileServer(tls, {TOKEN: changed(TOKEN, refresh_token=None)}) as server:
+        grant = server.sign_in()
+        with pytest.raises(OAuthRefused, match="sign in again") as caught:
+            refresh(server.sender, ORIGIN, server.client, grant)
+        assert caught.value.ended
+        assert len(server.forms(TOKEN)) == 1
+
+
+def test_no_answer_or_session_shows_its_secrets(tls: Path) -> None:
+    with HostileServer(tls, {TOKEN: changed(TOKEN, access_token="tok-a", refresh_token="tok-r")}) as server:
+        begun = server.begin()
+        grant = server.sign_in()
+        answer = server.sender.fetcher.exchange("POST", f"{ORIGIN}{TOKEN}", {}, b"")
+    shown = f"{begun!r} {grant!r} {answer!r} {server.client!r}"
+    secrets = ("tok-a", "tok-r", grant.key, begun.key, begun.state, begun.verifier, begun.address)
+    assert not [secret for secret in secrets if secret in shown]
+
+
 def test_a_server_without_a_way_to_revoke_says_so(tls: Path) -> None:
     with HostileServer(tls) as server:
         grant = server.sign_in()

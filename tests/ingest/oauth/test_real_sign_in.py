@@ -236,13 +236,29 @@ def test_a_session_is_bound_to_the_key_that_began_it(site: Site, ana: Account) -
 
 def test_a_key_that_the_server_does_not_know_yet_is_refused_with_the_time_to_wait(site: Site, ana: Account) -> None:
     unknown = Site(site.network, site.client.with_key(make_key()))
-    with pytest.raises(OAuthRefused, match="try again in ten minutes"):
+    with pytest.raises(OAuthRefused, match="within ten minutes"):
         unknown.begin(ana)
 
 
 def test_a_scope_that_the_metadata_does_not_name_is_refused(real_network: RealNetwork, ana: Account) -> None:
     with make_site(real_network, "atproto") as site, pytest.raises(OAuthRefused, match="invalid_scope"):
         site.begin(ana, COMMENT)
+
+
+def test_scopes_that_a_server_drops_without_a_word_are_known_to_be_missing(
+    real_network: RealNetwork, ana: Account
+) -> None:
+    dropped = [
+        "rpc:sh.tangled.repo.merge?aud=did:web:knot.example.org",
+        "rpc:sh.tangled.repo.merge",
+        "repo:sh.tangled.*",
+        "repo:sh.tangled.graph.vouch?action=read",
+    ]
+    kept = ["rpc:sh.tangled.repo.merge?aud=*", "repo?collection=sh.tangled.graph.vouch&collection=sh.tangled.string"]
+    asked = " ".join(["atproto", *dropped, *kept])
+    with make_site(real_network, asked) as site:
+        grant = site.sign_in(ana, asked)
+    assert missing_scopes(grant.scope, asked) == dropped
 
 
 def test_a_deactivated_account_signs_in_and_says_that_it_is(real_network: RealNetwork, site: Site) -> None:
