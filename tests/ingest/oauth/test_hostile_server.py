@@ -8,7 +8,7 @@ import pytest
 
 from ingest.clock import wall_now
 from ingest.errors import OAuthRefused
-from ingest.oauth.flow import refresh, revoke
+from ingest.oauth.flow import redeem, refresh, revoke
 from ingest.oauth.resource import OwnServer
 from tests.ingest.oauth.hostile_server import (
     DID,
@@ -155,6 +155,21 @@ def test_json_that_is_not_called_json(tls: Path, place: str) -> None:
         return as_json(DOCUMENTS[place][1]).replace(b"application/json", b"text/plain")
 
     assert "not JSON" in refused(tls, {place: twist})
+
+
+@pytest.mark.parametrize("place", [RESOURCE, SERVER])
+@pytest.mark.parametrize("status", [201, 404])
+def test_the_right_document_under_a_wrong_status(tls: Path, place: str, status: int) -> None:
+    assert "offers no sign-in" in refused(tls, {place: lambda _: as_json(DOCUMENTS[place][1], status)})
+
+
+def test_an_account_that_moves_between_the_two_halves_of_a_sign_in(tls: Path) -> None:
+    with HostileServer(tls) as server:
+        begun = replace(server.begin(), issuer="https://old.example.org")
+        query = {"state": begun.state, "iss": begun.issuer, "code": "code-1"}
+        with pytest.raises(OAuthRefused, match="moved to another server while you signed in"):
+            redeem(server.sender, ORIGIN, server.client, begun, query)
+        assert not server.forms(TOKEN), "no code left this site"
 
 
 def test_an_answer_of_another_server_at_the_callback(tls: Path) -> None:
