@@ -10,7 +10,7 @@ from tests.sources import PROJECT
 # Groups inside a package: each imports only what stands left of it, and the modules beside it.
 ORDER = {
     "ingest": """
-        clock+errors+files+json_decoding http atproto store records git lookups stream backfill history_import
+        clock+errors+files+json_decoding http atproto oauth store records git lookups stream backfill history_import
         erasure backup worker tasks
     """,
     "scoring": """
@@ -52,6 +52,7 @@ MAY_IMPORT = {
         "ingest.atproto.syntax",
         "ingest.errors",
         "ingest.http.fetcher",
+        "ingest.oauth",
         "ingest.store",
         "ingest.tasks",
         "ingest.worker",
@@ -62,6 +63,7 @@ MAY_IMPORT = {
 ONLY_IN = {
     "duckdb": ("ingest",),
     "websockets": ("ingest", "trustsite/standins"),
+    "joserfc": ("ingest/oauth",),
     "ninja": ("triage",),
     "django_htmx": ("triage",),
 }
@@ -80,6 +82,7 @@ PICKLES = {"cloudpickle", "dill", "marshal", "pickle", "shelve"}
 # Modules that are given all they judge: by the folder they lie in; "*" is every module of the folder.
 PURE_IN = {
     "ingest/atproto": "*",
+    "ingest/oauth": "client scopes",
     "scoring": "formatting thresholds types",
     "scoring/anonymise": "*",
     "scoring/certificates": "certificate in_force issue lane_counts sample_size threshold threshold_queries",
