@@ -138,7 +138,7 @@ def test_each_part_of_the_backtest_answers_one_question_in_a_sentence_with_its_t
         "12 past pull requests by people without push access, opened from 2 Jan 2024 to 30 Dec 2025.",
         "3 went bad: refused, reverted, or fixed within 14 days.",
         '<th scope="row">By the chance alone</th><td class="number">60.6 %</td><td class="number">1.4 days</td></tr>',
-        "Where it said 90 %, 95 % stayed clean.",
+        "Where it said 90.0 %, 95.0 % stayed clean; honest scores give 80.0\N{EN DASH}100.0 % there (0 of 1 bin lie",
         "<strong>0 of 4 first pull requests went bad.</strong> That is 0.0 %; of everybody&#x27;s 25.0 %. The lane "
         "would have let 7 of them through, 2 bad.",
         "<strong>1,060 of 212.</strong> 35 of them went bad, 3.3 %. That is within 5 %, the smallest budget",
@@ -207,7 +207,7 @@ def test_the_dashboard_says_in_one_line_how_well_the_queues_order_did(client: Cl
 def test_a_finished_backtest_answers_where_no_model_serves(client: Client, folder: Path) -> None:
     write_backtest(folder, whole_backtest())
     page = text(client, "/dashboard")
-    assert "<strong>Yes, so far.</strong> Where it said 90 %, 95 % stayed clean" in page
+    assert "<strong>Yes, so far.</strong> Where it said 90.0 %, 95.0 % stayed clean" in page
     assert "In the backtest: Of 12 past pull requests a clean one scored above a bad one in 75 of 100 pairs" in page
     assert "In the backtest: 1,060 of 212. 35 of them went bad, 3.3 %." in page
     assert "The backtest, each scored before its outcome was known." in page
