@@ -189,6 +189,11 @@ def would_change(verdict: Verdict, evidence: Evidence, thresholds: Thresholds, i
         return sentence(thresholds.shut)
     if thresholds.t_high is None:
         needed = items_needed(thresholds.budget, thresholds.delta)
+        if thresholds.settled is not None and thresholds.settled >= needed:
+            return (
+                f"A fast lane opens from a score above which nearly all stay clean: {needed:,} settled ones there "
+                f"without a bad one, or more with a few.{_first_steps(verdict, evidence)}"
+            )
         return f"{_settled(needed)} {_need(needed)} before a fast lane can open.{_first_steps(verdict, evidence)}"
     return _towards_fast_lane(verdict, thresholds.t_high, _how_much(inputs, verdict, thresholds.t_high))
 
@@ -311,8 +316,8 @@ def _say_shut(params: Params) -> str:
     needed, have = count_of(params["needed"]), params["have"]
     if have is not None and count_of(have) >= needed:
         return (
-            f"The fast lane is shut: no threshold is certified yet, though {count_of(have):,} pull requests by people "
-            "without push access have settled."
+            f"The fast lane is shut: {count_of(have):,} pull requests by people without push access have settled, but "
+            "no score is proven yet above which nearly all stay clean."
         )
     so_far = "" if have is None else f"; so far there {'is' if count_of(have) == 1 else 'are'} {count_of(have)}"
     return f"The fast lane is shut: {_settled(needed)} {_need(needed)} to set its threshold{so_far}."

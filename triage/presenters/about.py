@@ -44,8 +44,8 @@ HELP: Mapping[str, str] = {
     # The dashboard.
     "Came in": "Pull requests opened in those seven days in watched repositories. Those by people with push access are "
     "not counted.",
-    "Decided": "Merged, closed or withdrawn in those seven days, by anybody. Those that people with push access sent are "
-    "not counted; the list of decided ones has them, and leaves out what was withdrawn.",
+    "Decided": "Merged, closed or withdrawn in those seven days, by anybody. Those by people with push access are not "
+    "counted; the list of decided ones has them, and leaves out what was withdrawn.",
     "First answer": "The first comment by somebody with push access, or the merge or close. Other comments do not "
     "count.",
     "Unreadable events": "Events that this version cannot read. It keeps them and tries again after an update. They "
@@ -55,8 +55,8 @@ HELP: Mapping[str, str] = {
     "Events ignored: not your people": "News about accounts that wrote nothing here. They are not kept.",
     "Bad ones the lane let through, backtest": "Past pull requests that the fast lane would have taken, and how many "
     "were bad. People reviewed those too, so without review the share may be higher.",
-    "Vouch graph": "Everybody with a record on this site, and the current vouches and warnings among them, without those "
-    "for oneself. Size does not count: only what a seed reaches carries trust.",
+    "Vouch graph": "Everybody with a record on this site, and the current vouches and warnings among them, without "
+    "those for oneself. Size does not count: only what a seed reaches carries trust.",
     "Scores of contributors": "How many people have which chance. People without a settled pull request are counted "
     "beside it; they have no number.",
     "Reliability": "The chance we gave, beside the result, bin by bin. Near the dashed line the numbers can be "
