@@ -11,6 +11,7 @@ The last attack simulations are described in sentences for the dashboard.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import ceil, floor, sqrt
 
 from scoring.formatting import (
@@ -58,6 +59,7 @@ from triage.presenters.lane import FEWEST_TOLD
 
 SQUARE = Frame(left=44, right=348, top=12, bottom=288)
 TICKS = 4  # months named below an axis: at phone width a name takes a sixth of it
+OUTSIDE = ("outside", "recipe")  # group and way of the estimated lane for people without push access
 WAYS = {"recipe": "estimated", "certificate": "certified"}
 GROUPS: Mapping[str, str] = {
     "outside": "people without push access",
@@ -219,6 +221,25 @@ def lanes_table(label: ShownLabel) -> Table:
     return Table(("Budget", *heads), rows)
 
 
+OWN_RULE = (
+    "A larger budget let through fewer here because the smallest one has a rule of its own: it opens as soon as its "
+    "count keeps half the budget. The larger one is tested in steps and needs more cases before it opens."
+)
+OWN_THRESHOLD = (
+    "“All” is a lane of its own, with thresholds chosen on everybody's past. It can let through fewer than the lane "
+    "without people with push access."
+)
+
+
+def lane_notes(label: ShownLabel) -> tuple[str, ...]:
+    """Explain the counts of `lanes_table` that look wrong: a larger budget, or everybody's lane, with fewer."""
+    lanes = {(lane.group, lane.way, lane.budget): lane.lane for lane in label.budgets}
+    outside = sorted((budget, count) for (group, way, budget), count in lanes.items() if (group, way) == OUTSIDE)
+    shrinks = any(later < earlier for (_, earlier), (_, later) in pairwise(outside))
+    is_more = any(count > lanes.get(("all", *rest), count) for (group, *rest), count in lanes.items() if group != "all")
+    return (*([OWN_RULE] if shrinks else []), *([OWN_THRESHOLD] if is_more else []))
+
+
 def _lane_row(lane: ShownBudget, everybody: ShownBudget | None) -> tuple[str, ...]:
     low, high = lane.rate_ci
     edges = NOT_SHOWN if low is None or high is None else f"{bad_interval(low, high)} %"
@@ -242,7 +263,7 @@ def lane_sentence(label: ShownLabel) -> tuple[str, str]:
 
 
 def _smallest_estimated(label: ShownLabel) -> ShownBudget | None:
-    lanes = [lane for lane in label.budgets if (lane.group, lane.way) == ("outside", "recipe")]
+    lanes = [lane for lane in label.budgets if (lane.group, lane.way) == OUTSIDE]
     return min(lanes, key=lambda lane: lane.budget, default=None)
 
 
