@@ -185,12 +185,22 @@ def would_change(verdict: Verdict, evidence: Evidence, thresholds: Thresholds, i
     if verdict.lane is Lane.FAST_LANE:
         high = percent_in_full(thresholds.t_high or 0.0)
         return f"A chance below {high}, a warning by a seed or lost trust would end the fast lane."
-    if thresholds.t_high is None and thresholds.shut is not None:
-        return sentence(thresholds.shut)
     if thresholds.t_high is None:
-        needed = items_needed(thresholds.budget, thresholds.delta)
-        return f"{_settled(needed)} {_need(needed)} before a fast lane can open.{_first_steps(verdict, evidence)}"
+        if thresholds.shut is not None:
+            return sentence(thresholds.shut)
+        return _what_opens(thresholds) + _first_steps(verdict, evidence)
     return _towards_fast_lane(verdict, thresholds.t_high, _how_much(inputs, verdict, thresholds.t_high))
+
+
+def _what_opens(thresholds: Thresholds) -> str:
+    """Return what a lane without a threshold still needs: more settled ones, or a score that is proven."""
+    needed = items_needed(thresholds.budget, thresholds.delta)
+    if thresholds.settled is None or thresholds.settled < needed:
+        return f"{_settled(needed)} {_need(needed)} before a fast lane can open."
+    return (
+        f"A fast lane opens from a score above which nearly all stay clean: {needed:,} settled ones there without a "
+        "bad one, or more with a few."
+    )
 
 
 def _how_much(inputs: Inputs | None, verdict: Verdict, target: float) -> str:
@@ -311,8 +321,8 @@ def _say_shut(params: Params) -> str:
     needed, have = count_of(params["needed"]), params["have"]
     if have is not None and count_of(have) >= needed:
         return (
-            f"The fast lane is shut: no threshold is certified yet, though {count_of(have):,} pull requests by people "
-            "without push access have settled."
+            f"The fast lane is shut: {count_of(have):,} pull requests by people without push access have settled, but "
+            "no score is proven yet above which nearly all stay clean."
         )
     so_far = "" if have is None else f"; so far there {'is' if count_of(have) == 1 else 'are'} {count_of(have)}"
     return f"The fast lane is shut: {_settled(needed)} {_need(needed)} to set its threshold{so_far}."

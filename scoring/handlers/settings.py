@@ -176,7 +176,8 @@ def close(store: Store, key: str, payload: Mapping[str, Any], now: datetime) -> 
 
 def reopen(store: Store, payload: Mapping[str, Any], now: datetime) -> bool:
     """Open the lane again; False where that was written before. `payload` has closure, because, person and made_at."""
-    return _end(store, "lane_openings", {"closure_key": payload["closure"]}, "opened_at", payload, now)
+    with store.write() as txn:
+        return _end(txn, "lane_openings", {"closure_key": payload["closure"]}, "opened_at", payload, now)
 
 
 def open_on_estimate(store: Store, key: str, payload: Mapping[str, Any], now: datetime) -> bool:
@@ -204,34 +205,49 @@ def open_on_estimate(store: Store, key: str, payload: Mapping[str, Any], now: da
     return True
 
 
+# The draws that an opening led to. An answer that was given stays with its draw; so does what somebody approved because
+# the lane let it through.
+WITHDRAWN_DRAWS = """
+delete from audit_draws d using estimated_lanes e
+where e.opening_key = ? and d.repository_id = e.repository_id and d.estimated and d.drawn_at >= e.known_from
+  and d.pull_uri not in (select pull_uri from audits)
+  and (d.drawn or d.pull_uri not in (select pull_uri from approvals))
+"""
+
+
 def end_estimate(store: Store, payload: Mapping[str, Any], now: datetime) -> bool:
     """End an estimated lane; False where that was written before. `payload` has opening, because, person and made_at.
 
-    The message may come before that of the opening, which then never stands.
+    With a true `undone` it also withdraws what the audit drew because of the opening. Opened anew, the lane draws the
+    same rounds again. The message may come before that of the opening, which then never stands.
     """
-    return _end(store, "estimated_ends", {"opening_key": payload["opening"]}, "ended_at", payload, now)
+    with store.write() as txn:
+        if not _end(txn, "estimated_ends", {"opening_key": payload["opening"]}, "ended_at", payload, now):
+            return False
+        if payload.get("undone", False):
+            txn.execute(WITHDRAWN_DRAWS, [payload["opening"]])
+    return True
 
 
 def _end(
-    store: Store, table: str, ended: Mapping[str, str], moment: str, payload: Mapping[str, Any], now: datetime
+    txn: Transaction, table: str, ended: Mapping[str, str], moment: str, payload: Mapping[str, Any], now: datetime
 ) -> bool:
     """Append the end of a closure or opening, with its key in `ended`; False where that was written before.
 
     `moment` names the column of the web's time.
     """
     ((column, key),) = ended.items()
-    with store.write() as txn:
-        if txn.value(f"select count(*) from {table} where {column} = ?", [key]):
-            return False
-        row = {
-            **ended,
-            "actor_id": _person(txn, payload),
-            "because": str(payload["because"])[:REASON_LENGTH],
-            moment: read_moment(payload["made_at"]),
-            "known_from": now,
-        }
-        _append(txn, table, row)
-        txn.inputs_changed()
+    if txn.value(f"select count(*) from {table} where {column} = ?", [key]):
+        return False
+    row = {
+        **ended,
+        "actor_id": _person(txn, payload),
+        "because": str(payload["because"])[:REASON_LENGTH],
+        moment: read_moment(payload["made_at"]),
+        "known_from": now,
+    }
+    _append(txn, table, row)
+    txn.inputs_changed()
     return True
 
 

@@ -21,6 +21,7 @@ from scoring.review.cache import newest_costs
 from scoring.thresholds import Thresholds
 
 WEEKS, MONTHS = 12, 6
+BETWEEN_PEOPLE = "superseded_at is null and voucher_id <> subject_id"  # a word for oneself has no effect
 GAP_REASON = "select arg_max(reason, (found_clock, from_us)) from gaps where filled_clock is null"
 COUNTED = """
 select p.pull_uri, p.author_id, p.repository_id, p.title, p.opened_at,
@@ -190,8 +191,8 @@ def dashboard(rows: Rows) -> Dashboard:
         scored=scored,
         not_enough_evidence=scored - sum(one.count for one in histogram),
         contributors=count("contributors where first_seen_at is not null"),
-        vouches=count("vouches where superseded_at is null and kind = 'vouch'"),
-        denounces=count("vouches where superseded_at is null and kind = 'denounce'"),
+        vouches=count(f"vouches where {BETWEEN_PEOPLE} and kind = 'vouch'"),
+        denounces=count(f"vouches where {BETWEEN_PEOPLE} and kind = 'denounce'"),
         seeds=count("seeds where repository_id = 0"),
         events=rows.value(COUNT),
         pull_requests=count("pull_requests"),

@@ -11,18 +11,24 @@ from scoring.types import Person, Verdict
 
 MOST = 50  # the newest events: anybody can add a round to their own pull request every second
 # A status counts only from people with authority over it. An author without push access cannot declare their own merge.
+# A patch may be replaced within its round: then both have that round's number, and the later one is 'replaced'.
 EVENTS = f"""
-select what, happened_at, person_id, round from (
-  select 'opened' as what, opened_at as happened_at, author_id as person_id, 0 as round
-  from pull_requests where pull_uri = $uri
+with sent as (
+  select *, row_number() over (partition by round order by seen_at, patch_ref) as place
+  from pull_rounds where pull_uri = $uri
+)
+select what, happened_at, person_id, round, patch_id from (
+  select 'opened' as what, p.opened_at as happened_at, p.author_id as person_id, 0 as round, s.patch_ref
+  from pull_requests p left join sent s on s.round = 0 and s.place = 1 where p.pull_uri = $uri
   union all
-  select 'sent', min(r.seen_at), any_value(p.author_id), r.round
-  from pull_rounds r join pull_requests p using (pull_uri) where r.pull_uri = $uri and r.round > 0 group by r.round
+  select if(s.place = 1, 'sent', 'replaced'), s.seen_at, p.author_id, s.round, s.patch_ref
+  from sent s join pull_requests p using (pull_uri) where s.round > 0 or s.place > 1
   union all
-  select s.status, s.seen_at, s.actor_id, null from statuses s
+  select s.status, s.seen_at, s.actor_id, null, null from statuses s
   where s.pull_uri = $uri and s.deleted_at is null and s.status in ('open', 'merged', 'closed')
     and (s.authority in ('push_holder', 'author_push_holder') or (s.authority = 'author' and s.status <> 'merged'))
-) order by happened_at desc, round desc nulls first limit {MOST}
+) left join (from patches where pull_uri = $uri) using (patch_ref)
+order by happened_at desc, round desc nulls first limit {MOST}
 """
 # The judgement in force when it was decided. Lane and score of an unanswered audit stay hidden.
 JUDGED = """
@@ -39,12 +45,16 @@ HIDDEN = "select contributor_id from hidden_people where list_contains(?, contri
 
 @dataclass(frozen=True, slots=True)
 class PullEvent:
-    """One event of a pull request; `person` is None where the account is hidden, `round` counts from 0."""
+    """One event of a pull request; `person` is None where the account is hidden, `round` counts from 0.
 
-    what: Literal["opened", "sent", "merged", "closed", "reopened"]
+    `patch_id` is that of the patch that came with it, None where none came or it could not be read.
+    """
+
+    what: Literal["opened", "sent", "replaced", "merged", "closed", "reopened"]
     at: datetime
     person: Person | None
     round: int | None = None
+    patch_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +82,7 @@ def events(rows: Rows, uri: str) -> tuple[PullEvent, ...]:
                 continue  # a repeated status
             state = row["what"]
         person = None if row["person_id"] in hidden else people[row["person_id"]]
-        shown.append(PullEvent(kind, row["happened_at"], person, row["round"]))
+        shown.append(PullEvent(kind, row["happened_at"], person, row["round"], row["patch_id"]))
     return tuple(shown)
 
 

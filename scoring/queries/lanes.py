@@ -201,12 +201,20 @@ def share_interval(bad: int, n: int) -> tuple[float, float]:
     return max(0.0, round(low, 9)), min(1.0, round(high, 9))
 
 
+# A first-timer had nothing merged or closed there when they opened it; later events do not change that.
+PAST = """
+select p.author_id, p.repository_id, p.opened_at, p.state_at,
+  min(p.state_at) over (partition by p.author_id, p.repository_id) as first_at
+from pull_requests p semi join watched_repositories using (repository_id)
+anti join own_people o on o.repository_id = p.repository_id and o.contributor_id = p.author_id
+where p.state in ('merged', 'closed') and p.state_at >= p.opened_at
+"""
 # Drawn pull requests are listed with those that wait for a review, as in the queue: a share must not reveal their lane.
 WAITING = f"""
-with listed as (
-  select {KEY} as lane, p.opened_at, coalesce(f.settled_here, 0) = 0 as first_timer
+with known as (select distinct author_id, repository_id, first_at from ({PAST})), listed as (
+  select {KEY} as lane, p.opened_at, coalesce(p.opened_at <= k.first_at, true) as first_timer
   from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri
-  left join features f on f.contributor_id = c.contributor_id and f.repository_id = c.repository_id where not c.own
+  left join known k on k.author_id = p.author_id and k.repository_id = p.repository_id where not c.own
 )
 select first_timer, count(*) as open, count(*) filter (lane = 'needs_human') as needs_human,
   count(*) filter (lane = 'normal_queue') as normal_queue, count(*) filter (lane = 'fast_lane') as fast_lane,
@@ -214,17 +222,10 @@ select first_timer, count(*) as open, count(*) filter (lane = 'needs_human') as 
   quantile_disc(opened_at, 0.5) as median_opened_at, min(opened_at) as oldest_opened_at
 from listed group by first_timer
 """
-# A first-timer had nothing merged or closed there at that time; later events do not change that.
-DECIDED = """
-with past as (
-  select p.opened_at, p.state_at, min(p.state_at) over (partition by p.author_id, p.repository_id) as first_at
-  from pull_requests p semi join watched_repositories using (repository_id)
-  anti join own_people o on o.repository_id = p.repository_id and o.contributor_id = p.author_id
-  where p.state in ('merged', 'closed') and p.state_at >= p.opened_at
-)
+DECIDED = f"""
 select opened_at <= first_at as first_timer, count(*) as decided,
   median(epoch(state_at - opened_at)) / 86400 as median_days
-from past where state_at > ? - interval 1 year group by first_timer
+from ({PAST}) where state_at > ? - interval 1 year group by first_timer
 """
 
 

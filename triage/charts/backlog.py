@@ -23,7 +23,9 @@ def backlog_answer(weeks: Sequence[Week]) -> tuple[str, str, str]:
     change, last = weeks[-1].open - weeks[0].open, weeks[-1]
     moved = f"{abs(change):,} {'more' if change > 0 else 'fewer'} are open than" if change else "As many are open as"
     word = "No." if change > 0 else "Yes." if change else "It holds."
-    week = f"Last week {last.came:,} came in and {last.decided:,} were decided."
+    week = (
+        f"Last week {last.came:,} came in and {last.decided:,} were decided, without those by people with push access."
+    )
     return word, f"{moved} {len(weeks) - 1} weeks ago.", week
 
 

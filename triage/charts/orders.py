@@ -49,14 +49,30 @@ def order_sentence(label: ShownLabel | None) -> str:
     )
 
 
+def bargain_sentence(label: ShownLabel) -> str:
+    """Say what the order of the inbox gives up against the chance alone, and what for; "" where none was compared."""
+    orders = {order.name: order for order in label.orders if order.group == "outside"}
+    need, model = orders.get("need"), orders.get("model")
+    if need is None or model is None or need.bad is None or need.bad < FEWEST_BAD:
+        return ""
+    longest, rival = need.first_timer_longest, model.first_timer_longest
+    if longest is None or rival is None or longest >= rival:
+        return "Its turns for first-timers bought nothing here: by the chance alone none of them waits longer."
+    return (
+        f"The bargain of the inbox against the chance alone: no first-timer waits over {_days(longest)}, not "
+        f"{_days(rival)}; for that half wait up to {_days(need.wait)}, not {_days(model.wait)}, and the first third "
+        f"holds {percent_words(need.third)} of the bad ones, not {percent_words(model.third)}."
+    )
+
+
 def _third(share: float, bad: int) -> str:
     low, high = share_interval(round(share * bad), bad)
     return percent_interval(low, high)
 
 
 def few_orders_table(table: Table) -> Table:
-    """Return the inbox and its two rivals of all orders, with their first third and median wait."""
-    shown, columns = [ORDERS[name] for name in COMPARED], (0, 2, 4)
+    """Return the inbox and its two rivals of all orders, with their first third and waits."""
+    shown, columns = [ORDERS[name] for name in COMPARED], (0, 2, 4, 5)
     rows = tuple(tuple(row[column] for column in columns) for row in table.rows if row[0] in shown)
     return Table(tuple(table.columns[column] for column in columns), rows)
 
@@ -82,4 +98,4 @@ def orders_table(label: ShownLabel) -> Table:
 
 
 def _days(days: float | None) -> str:
-    return NOT_SHOWN if days is None else f"{days:.1f} days"
+    return NOT_SHOWN if days is None else f"{days:,.1f} days"

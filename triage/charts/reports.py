@@ -11,15 +11,14 @@ The last attack simulations are described in sentences for the dashboard.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import ceil, floor, sqrt
 
 from scoring.formatting import (
     bad_interval,
     bad_percent,
     budget_percent,
-    percent,
     percent_in_full,
-    percent_interval,
     things,
     visible_name,
 )
@@ -60,6 +59,7 @@ from triage.presenters.lane import FEWEST_TOLD
 
 SQUARE = Frame(left=44, right=348, top=12, bottom=288)
 TICKS = 4  # months named below an axis: at phone width a name takes a sixth of it
+OUTSIDE = ("outside", "recipe")  # group and way of the estimated lane for people without push access
 WAYS = {"recipe": "estimated", "certificate": "certified"}
 GROUPS: Mapping[str, str] = {
     "outside": "people without push access",
@@ -70,9 +70,7 @@ GROUPS: Mapping[str, str] = {
 
 def reliability(key: str, bins: Sequence[ShownBin], words: str = "") -> Plot | None:
     """Plot predicted against observed shares, bin by bin, with the band for calibrated probabilities."""
-    valid_bins = [
-        score_bin for score_bin in bins if is_drawn(score_bin.told, score_bin.came, score_bin.low, score_bin.high)
-    ]
+    valid_bins = _printed(bins)
     if not valid_bins:
         return None
     low, high = _tenths(
@@ -88,12 +86,12 @@ def reliability(key: str, bins: Sequence[ShownBin], words: str = "") -> Plot | N
         [place(score_bin.told, score_bin.low) for score_bin in valid_bins],
     )
     named = [(share, f"{100 * (low + share * (high - low)):g}") for share in (0, 0.5, 1)]
-    outside = sum(not score_bin.low <= score_bin.came <= score_bin.high for score_bin in valid_bins)
+    outside = sum(_outside(score_bin) > 0 for score_bin in valid_bins)
     return Plot(
         key=key,
         title=f"Predicted against observed clean merges{words}",
         summary=f"{sum(score_bin.n for score_bin in valid_bins):,} settled pull requests "
-        f"in {_bins(len(valid_bins))}; {_outside(outside)}",
+        f"in {_bins(len(valid_bins))}; {_outside_words(outside)}",
         height=330,
         note="Across: what was said. Up: what came true. Band: where 95 % of honest scores would fall."
         + (
@@ -123,23 +121,50 @@ def _tenths(shares: Sequence[float]) -> tuple[float, float]:
 
 
 def score_answer(bins: Sequence[ShownBin]) -> tuple[str, str]:
-    """Say whether scores come true: a word, and its evidence; "" where nothing was judged."""
-    valid_bins = [
-        score_bin for score_bin in bins if is_drawn(score_bin.told, score_bin.came, score_bin.low, score_bin.high)
-    ]
+    """Say whether scores come true: a word, and its evidence; "" where nothing was judged.
+
+    The evidence is the bin that lies furthest outside its band, or the largest where none does.
+    """
+    valid_bins = _printed(bins)
     if not valid_bins:
         return "Not tested yet.", ""
-    largest = max(valid_bins, key=lambda score_bin: (score_bin.n, score_bin.told))
-    is_outside = any(not score_bin.low <= score_bin.came <= score_bin.high for score_bin in valid_bins)
-    word = "Not everywhere." if is_outside else "Yes, so far."
-    return word, f"Where it said {percent(largest.told)}, {percent(largest.came)} stayed clean."
+    outside = sum(_outside(score_bin) > 0 for score_bin in valid_bins)
+    named = max(valid_bins, key=lambda score_bin: (max(_outside(score_bin), 0), score_bin.n, score_bin.told))
+    band, lie = f"{bad_interval(named.low, named.high)} %", "lies" if outside == 1 else "lie"
+    return (
+        "Not everywhere." if outside else "Yes, so far.",
+        f"Where it said {_tenth_percent(named.told)}, {_tenth_percent(named.came)} stayed clean; honest scores give "
+        f"{band} there ({outside} of {_bins(len(valid_bins))} {lie} outside).",
+    )
+
+
+def _printed(bins: Sequence[ShownBin]) -> list[ShownBin]:
+    """Return the bins that can be drawn, with shares in tenths of a per cent, bands rounded outwards.
+
+    Sentence, chart and table all rest on these figures, so that a reader who compares the printed ones finds the same.
+    """
+    return [
+        ShownBin(one.n, *(floor(round(1000 * share, 6)) / 1000 for share in (one.told, one.came, one.low)), high)
+        for one in bins
+        if is_drawn(one.told, one.came, one.low, one.high)
+        for high in (ceil(round(1000 * one.high, 6)) / 1000,)
+    ]
+
+
+def _outside(score_bin: ShownBin) -> float:
+    """Return how far the observed share lies outside the band; 0 or less inside."""
+    return round(max(score_bin.low - score_bin.came, score_bin.came - score_bin.high), 9)
+
+
+def _tenth_percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def _bins(count: int) -> str:
     return "1 bin" if count == 1 else f"{count} bins"
 
 
-def _outside(outside: int) -> str:
+def _outside_words(outside: int) -> str:
     if not outside:
         return "every one lies in the band in which calibrated probabilities would"
     return f"{outside} outside the band in which calibrated probabilities would lie in 95 of 100 draws"
@@ -147,8 +172,8 @@ def _outside(outside: int) -> str:
 
 def _reliability_table(bins: Sequence[ShownBin]) -> Table:
     rows = tuple(
-        (percent(row_bin.told), percent(row_bin.came), percent_interval(row_bin.low, row_bin.high), f"{row_bin.n:,}")
-        for row_bin in bins
+        (_tenth_percent(one.told), _tenth_percent(one.came), f"{bad_interval(one.low, one.high)} %", f"{one.n:,}")
+        for one in bins
     )
     return Table(("Predicted", "Observed", "Band", "Pull requests"), rows)
 
@@ -196,6 +221,25 @@ def lanes_table(label: ShownLabel) -> Table:
     return Table(("Budget", *heads), rows)
 
 
+OWN_RULE = (
+    "A larger budget let through fewer here because the smallest one has a rule of its own: it opens as soon as its "
+    "count keeps half the budget. The larger one is tested in steps and needs more cases before it opens."
+)
+OWN_THRESHOLD = (
+    "“All” is a lane of its own, with thresholds chosen on everybody's past. It can let through fewer than the lane "
+    "without people with push access."
+)
+
+
+def lane_notes(label: ShownLabel) -> tuple[str, ...]:
+    """Explain the counts of `lanes_table` that look wrong: a larger budget, or everybody's lane, with fewer."""
+    lanes = {(lane.group, lane.way, lane.budget): lane.lane for lane in label.budgets}
+    outside = sorted((budget, count) for (group, way, budget), count in lanes.items() if (group, way) == OUTSIDE)
+    shrinks = any(later < earlier for (_, earlier), (_, later) in pairwise(outside))
+    is_more = any(count > lanes.get(("all", *rest), count) for (group, *rest), count in lanes.items() if group != "all")
+    return (*([OWN_RULE] if shrinks else []), *([OWN_THRESHOLD] if is_more else []))
+
+
 def _lane_row(lane: ShownBudget, everybody: ShownBudget | None) -> tuple[str, ...]:
     low, high = lane.rate_ci
     edges = NOT_SHOWN if low is None or high is None else f"{bad_interval(low, high)} %"
@@ -219,7 +263,7 @@ def lane_sentence(label: ShownLabel) -> tuple[str, str]:
 
 
 def _smallest_estimated(label: ShownLabel) -> ShownBudget | None:
-    lanes = [lane for lane in label.budgets if (lane.group, lane.way) == ("outside", "recipe")]
+    lanes = [lane for lane in label.budgets if (lane.group, lane.way) == OUTSIDE]
     return min(lanes, key=lambda lane: lane.budget, default=None)
 
 

@@ -47,7 +47,8 @@ HELP: Mapping[str, str] = {
     # The dashboard.
     "Came in": "Pull requests opened in those seven days in watched repositories. Those by people with push access are "
     "not counted.",
-    "Decided": "Merged, closed or withdrawn in those seven days, by anybody.",
+    "Decided": "Merged, closed or withdrawn in those seven days, by anybody. Those by people with push access are not "
+    "counted; the list of decided ones has them, and leaves out what was withdrawn.",
     "First answer": "The first comment by somebody with push access, or the merge or close. Other comments do not "
     "count.",
     "Unreadable events": "Events that this version cannot read. It keeps them and tries again after an update. They "
@@ -57,8 +58,8 @@ HELP: Mapping[str, str] = {
     "Events ignored: not your people": "News about accounts that wrote nothing here. They are not kept.",
     "Bad ones the lane let through, backtest": "Past pull requests that the fast lane would have taken, and how many "
     "were bad. People reviewed those too, so without review the share may be higher.",
-    "Vouch graph": "Everybody with a record on this site, and the current vouches and warnings among them. Size does "
-    "not count: only what a seed reaches carries trust.",
+    "Vouch graph": "Everybody with a record on this site, and the current vouches and warnings among them, without "
+    "those for oneself. Size does not count: only what a seed reaches carries trust.",
     "Scores of contributors": "How many people have which chance. People without a settled pull request are counted "
     "beside it; they have no number.",
     "Reliability": "The chance we gave, beside the result, bin by bin. Near the dashed line the numbers can be "
@@ -67,8 +68,8 @@ HELP: Mapping[str, str] = {
     "let through, by month of the outcome. A fault that nobody noticed counts as clean; audits have no such bias.",
     "Limit": "The share of bad ones that a lane may let through. It shuts itself once enough have settled to show more "
     "than that. A certified lane has your budget as its limit, an estimated one the upper end of its estimate.",
-    "First-timers and regulars": "Waiting: had anything of theirs been decided here before they opened it? Lanes: has "
-    "anything of theirs settled here yet? A difference may come from what they send; it is worth a look.",
+    "First-timers and regulars": "A first-timer had nothing merged or closed here before they opened it. A difference "
+    "may come from what they send; it is worth a look.",
     "Pull requests": "All that reached this site, open or not, from watched and other repositories.",
     "Open pull requests whose content was read": "Read at least by the scanners. Others can never be fast lane.",
     "Readings by a model in thirty days": "Calls to Claude and their cost by this site's price list. Anthropic's bill "

@@ -18,13 +18,15 @@ from triage.services.lane_closures import ERASED, REASON_LENGTH
 ANSWERED = "audit.answered"
 CHANGED = "Not saved: it changed since you opened it. Here is the current state."
 OTHER_WAS_FIRST = "Not saved: somebody answered before you, so yours would not be independent."
+WITHDRAWN = "Not saved: its random audit was withdrawn with the opening of the lane."
 _drawn = PerSnapshot[tuple[tuple[Subject, DueAudit], ...]](1)
 
 
 def answer(person: Person, row: QueueRow, seen: Seen, would_merge: bool, because: str, now: datetime) -> AuditAnswer:
     """Store the answer about the displayed version; `row` is its present state.
 
-    Raises Conflict where the version changed or somebody answered before, ActionProblem without a reason.
+    Raises Conflict where the version changed, somebody answered before or the audit was withdrawn, and ActionProblem
+    without a reason.
     """
     because = because.strip()
     if not because or len(because) > REASON_LENGTH:
@@ -32,7 +34,7 @@ def answer(person: Person, row: QueueRow, seen: Seen, would_merge: bool, because
     if seen != Seen(row.record_cid, row.round, row.patch_id):
         raise Conflict(CHANGED, [row.uri])
     if not row.is_sealed:
-        raise Conflict(OTHER_WAS_FIRST, [row.uri])
+        raise Conflict(OTHER_WAS_FIRST if row.audited else WITHDRAWN, [row.uri])
     try:
         with transaction.atomic():
             saved = AuditAnswer.objects.create(

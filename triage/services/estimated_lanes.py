@@ -94,8 +94,9 @@ def end_estimated_lane(
 
 
 def undo_estimated_lane(person: Person, opening: EstimatedLane, repository: WatchedRepository, now: datetime) -> bool:
-    """Undo one's own opening and restore the earlier shadow mode; False where it had already ended.
+    """Undo one's own opening, restore the earlier shadow mode and withdraw the audit's draws that nobody has answered.
 
+    Returns False where the lane had already ended.
     Raises ActionProblem for somebody else's opening, and after `UNDO`.
     """
     if opening.person != person:
@@ -104,7 +105,7 @@ def undo_estimated_lane(person: Person, opening: EstimatedLane, repository: Watc
         minutes = int(UNDO.total_seconds() // 60)
         raise ActionProblem(f"It was opened more than {minutes} minutes ago: end it with a reason.")
     _require(person, opening.repo_key)
-    return _end_lane(person, opening, repository, UNDONE, opening.was_shadow, now)
+    return _end_lane(person, opening, repository, UNDONE, opening.was_shadow, now, undone=True)
 
 
 def end_by_watching(person: Person, repository: WatchedRepository, now: datetime) -> None:
@@ -134,19 +135,32 @@ def _snapshot_state(snapshot: Snapshot) -> dict[str, str]:
     return {"openings": json.dumps(openings), "versions": json.dumps(versions)}
 
 
+def is_undone_since(snapshot: Snapshot, repo_key: str) -> bool:
+    """Return whether an opening that stands in this snapshot was undone: the worker withdraws what the audit drew."""
+    openings = read.opening_keys(snapshot, datetime.max).values()
+    return EstimatedLane.objects.filter(repo_key=repo_key, ended_because=UNDONE, key__in=openings).exists()
+
+
 def standing_openings() -> tuple[EstimatedLane, ...]:
     """Return the openings that nobody has ended, oldest first, even where a lane shut itself."""
     return tuple(EstimatedLane.objects.filter(ended_at=None).select_related("person").order_by("pk"))
 
 
 def _end_lane(
-    person: Person, opening: EstimatedLane, repository: WatchedRepository, because: str, shadow: bool, now: datetime
+    person: Person,
+    opening: EstimatedLane,
+    repository: WatchedRepository,
+    because: str,
+    shadow: bool,
+    now: datetime,
+    undone: bool = False,
 ) -> bool:
     with transaction.atomic():
         fields = {"ended_at": now, "ended_by": person, "ended_because": because}
         if not EstimatedLane.objects.filter(pk=opening.pk, ended_at=None).update(**fields):
             return False
         message = {"opening": opening.key, "because": because, "person": person.did, "made_at": now.isoformat()}
+        message |= {"undone": True} if undone else {}
         outbox.put(ENDED, f"{opening.key}:ended", message, now)
         log_change(person, ENDED, now, opening.repo_key, key=opening.key, because=because)
         _switch_shadow(person, repository, shadow, now)

@@ -267,6 +267,9 @@ def history(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
     return render(request, "diff/history.html", change | {"has_change": has_change} | shown)
 
 
+SENT: Mapping[str, str] = {"opened": "opened it", "sent": "sent round {}", "replaced": "replaced the patch of round {}"}
+
+
 @dataclass(frozen=True, slots=True)
 class TimelineLine:
     """One line of a pull request's history; `action` is None where it did not happen on this site."""
@@ -285,12 +288,17 @@ def _timeline(
 
     While an audit of the author waits for an answer, the chance is hidden from everybody.
     """
-    event_words = {"opened": "opened it", "merged": "merged it", "closed": "closed it", "reopened": "reopened it"}
+    # Told by the patches, not by times: a round that a backfill brings may be older than the approval that it voids.
+    voided = {(one.seen.round, one.seen.patch_id) for one in past if one.reason in ("changed_before", "changed_after")}
+    before: tuple[int, str | None] | None = None
     lines: list[tuple[datetime, int, TimelineLine]] = []  # the number orders events of the same time
     for event in read.events(snapshot, subject.uri):
-        who = visible(event.person.name) if event.person else "a hidden account"
-        words_of_event = event_words.get(event.what) or f"sent round {(event.round or 0) + 1}"
-        lines.append((event.at, 0 if event.round is not None else 3, TimelineLine(event.at, who, words_of_event)))
+        who, words, seen = visible(event.person.name) if event.person else "a hidden account", f"{event.what} it", ""
+        if event.round is not None:
+            words, seen = SENT[event.what].format(event.round + 1), _seen_words(event.round, event.patch_id)
+            words += ", so the approval of the patch before is void" if before in voided else ""
+            before = event.round, event.patch_id
+        lines.append((event.at, 0 if event.round is not None else 3, TimelineLine(event.at, who, words, seen)))
     judged = read.judged_when_decided(snapshot, subject.uri)
     if judged and subject.author.did not in hiding_audits(snapshot, dids=(subject.author.did,)):
         shown = pill(judged.verdict, judged.shadow)
@@ -299,12 +307,15 @@ def _timeline(
         )
         lines.append((judged.as_of, 1, TimelineLine(judged.as_of, "Sunstead", words, f"round {judged.round + 1}")))
     for action in past:
-        patch = f", patch {action.seen.patch_id[:12]}" if action.seen.patch_id else ""
-        words, seen = visible(action_words(action, with_notes)), f"round {action.seen.round + 1}{patch}"
+        words, seen = visible(action_words(action, with_notes)), _seen_words(action.seen.round, action.seen.patch_id)
         lines.append(
             (action.known_from, 2, TimelineLine(action.made_at, visible(action.actor.name), words, seen, action))
         )
     return [line for *_, line in sorted(lines, key=lambda line: line[:2])]
+
+
+def _seen_words(number: int, patch_id: str | None) -> str:
+    return f"round {number + 1}, patch {patch_id[:12]}" if patch_id else f"round {number + 1}"
 
 
 def _forms(request: Request, subject: Subject) -> dict[str, object]:

@@ -45,7 +45,7 @@ OPENED = (
 )
 WATCHES = "Nothing changed: the lane stays shut and keeps watching."
 CLOSED = "The fast lane is closed again and keeps watching."
-UNDONE = "Taken back: the lane is as it was before."
+UNDONE = "Taken back: within seconds the rows are as before. Audits that were answered stay."
 GONE = "Somebody closed it before you did: it stays closed."
 CHANGED = "The figures changed since this page was shown, so nothing was opened. Here are the current ones."
 TAKEN = "Somebody opened it before you. Here is the current state."

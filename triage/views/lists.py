@@ -36,6 +36,7 @@ from triage.presenters import text as incident_words
 from triage.services import audit, lane_closures, snoozing
 from triage.services.actions import ActionProblem, Conflict
 from triage.services.audit import hiding_audits
+from triage.services.estimated_lanes import is_undone_since
 from triage.services.lane_closures import BAD, banners, handle, incidents_of
 from triage.services.reading_times import note_verdict
 from triage.views import inbox
@@ -163,6 +164,8 @@ def answer_audit(request: Request, snapshot: Snapshot) -> HttpResponse:
     seen: Seen = read_seen(form.dict())
     now = timezone.now()
     try:
+        if row.is_sealed and is_undone_since(snapshot, row.repository_key):
+            raise Conflict(audit.WITHDRAWN, [row.uri])
         audit.answer(person, row, seen, would_merge, form.get("because", ""), now)
     except Conflict as conflict:
         return answer_conflict(request, snapshot, conflict, now)

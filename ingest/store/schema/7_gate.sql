@@ -18,7 +18,8 @@ create table touched_files (
   primary key (pull_uri, patch_ref)
 );
 
--- The draws of the audit, one for each round that would be fast lane without the draw; never repeated.
+-- The draws of the audit, one for each round that would be fast lane without the draw. Undoing
+-- the opening of a lane deletes its draws; opened anew, it draws the same.
 create table audit_draws (
   pull_uri varchar not null,
   round integer not null,             -- the judged round, record and patch

@@ -131,6 +131,20 @@ def test_a_shut_lane_says_what_would_open_it() -> None:
     assert sentence(shut).endswith("are needed to set its threshold; so far there are 31.")
 
 
+def test_where_enough_have_settled_the_lane_does_not_ask_for_as_many_again() -> None:
+    plenty = Thresholds(settled=2_151)
+    verdict = judge(VOUCHED, plenty, 0.55, 5.0)
+    shut = next(reason for reason in verdict.reasons if reason.code == "fast_lane_shut")
+    assert sentence(shut) == (
+        "The fast lane is shut: 2,151 pull requests by people without push access have settled, but no score is proven "
+        "yet above which nearly all stay clean."
+    )
+    assert would_change(verdict, VOUCHED, plenty) == (
+        "A fast lane opens from a score above which nearly all stay clean: 59 settled ones there without a bad one, or "
+        "more with a few."
+    )
+
+
 def test_weak_trust_is_told_as_a_fact_with_what_the_lane_asks_for_and_names_nobody() -> None:
     verdict = judge_change(HANGING, CLEAR, ORDINARY, OPEN, 0.55, 5.0)
     told = {reason.code: sentence(reason) for reason in verdict.reasons}

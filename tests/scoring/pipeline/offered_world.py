@@ -54,9 +54,9 @@ def learn(result: Result, frames: Frames) -> None:
     settle(result.store)
 
 
-def a_new_round(result: Result, diff: str = LATER) -> None:
-    """Mara sends another patch, which is fetched; nothing is judged yet."""
+def a_new_round(result: Result, diff: str = LATER, rounds: int = 2) -> None:
+    """Mara sends another patch, which is fetched; nothing is judged yet. With 1 of `rounds` it replaces the first."""
     frames = Frames(settled("open"))
-    frames.pull(MARA, "offered", "update", blobs=BLOBS[:2])
+    frames.pull(MARA, "offered", "update", blobs=BLOBS[2 - rounds : 2])
     learn(result, frames)
     offer(result, diff, OFFERED, f"blob:{BLOBS[1]}")

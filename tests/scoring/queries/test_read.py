@@ -130,6 +130,9 @@ def test_the_dashboard_adds_up(played: Result, world: World) -> None:
     assert (board.watched, board.dead_letters) == (3, 0)
     assert (board.t_low, board.t_high) == (0.3, 0.6)
     assert board.seeds == len(played.score(world.cast["mara"]).seeds)
+    words = played.rows("select voucher_id, subject_id from vouches where superseded_at is null")
+    others = [word for word in words if word["voucher_id"] != word["subject_id"]]
+    assert board.vouches + board.denounces == len(others) < len(words), "a vouch for oneself is not in the graph"
 
 
 def test_a_probability_of_one_is_in_the_last_bar(played: Result) -> None:

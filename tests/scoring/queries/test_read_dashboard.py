@@ -41,6 +41,8 @@ def world(result: Result, *after: tuple[str, str]) -> None:
         if what == "comment":
             body = {"pull": pull_uri(MARA, "first"), "body": "Thank you.", "createdAt": CREATED}
             frames.commit(actor, COMMENT, f"note{len(frames)}", body)
+        elif what == "merged their own":
+            frames.status(actor, pull_uri(actor, "own"), "merged", rkey="own-merged")
         else:
             frames.status(actor, pull_uri(MARA, "first"), what)
     take(result, frames)
@@ -82,7 +84,7 @@ def test_a_comment_a_merge_and_a_close_by_somebody_who_may_push_are_answers(tmp_
 
 def test_each_week_ends_with_what_was_open_then(tmp_path: Path) -> None:
     with opened(tmp_path) as result:
-        world(result, (SEED, "merged"))
+        world(result, (SEED, "merged"), (SEED, "merged their own"))
         with result.reading() as rows:
             weeks = read.weeks(rows, NOW)
             later = read.weeks(rows, NOW + timedelta(weeks=1))
@@ -91,6 +93,7 @@ def test_each_week_ends_with_what_was_open_then(tmp_path: Path) -> None:
             for other in (f"{REPO}x", "' or '' = '"):
                 assert read.weeks(rows, NOW, other) == ()
                 assert [one.waiting for one in read.answers(rows, NOW, other)] == [0, 0]
+            assert read.settled(rows, read.SettledQuery()).total == weeks[-1].decided + 1, "the list has their own too"
     assert len(weeks) == 13
     assert [(week.open, week.came, week.decided) for week in weeks[-2:]] == [(0, 0, 0), (2, 3, 1)]
     assert [(week.open, week.came, week.decided) for week in later[-2:]] == [(2, 3, 1), (2, 0, 0)]

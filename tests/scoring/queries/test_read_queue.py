@@ -242,13 +242,22 @@ def test_a_handle_that_is_not_proven_finds_and_names_nobody(played: Result, worl
     assert {row.author.did for row in all_rows(played, QueueQuery(text="teo.example"))} == {teo}
 
 
+DECIDED_BEFORE = """
+select p.pull_uri from pull_requests p join pull_requests o using (author_id, repository_id)
+where o.state in ('merged', 'closed') and o.state_at >= o.opened_at and o.state_at < p.opened_at
+"""
+
+
 def test_first_timers_and_regulars_are_everybody_in_the_queue_who_may_not_push(played: Result) -> None:
     with played.reading() as rows:
         newcomers, regulars = read.fares(rows)
+        answers = read.answers(rows, rows.value("select max(as_of) from current_scores"))
+        known = {row["pull_uri"] for row in rows.rows(DECIDED_BEFORE)}
+    assert known, "somebody comes back"
     shown = [row for group in played.queue().groups if group.key != "own" for row in group.rows]
-    for fare in (newcomers, regulars):
-        its = [row for row in shown if row.first_timer == fare.first_timers]
-        assert fare.open == len(its)
+    for fare, waiting in zip((newcomers, regulars), answers, strict=True):
+        its = [row for row in shown if (row.uri not in known) == fare.first_timers]
+        assert fare.open == len(its) == waiting.waiting + waiting.heard, "one card has one meaning of the word"
         fast = fare.lanes["fast_lane"] + fare.lanes["would_be_fast_lane"]
         assert fast == sum(row.verdict.lane is Lane.FAST_LANE for row in its)
         assert fare.oldest_opened_at == min(row.opened_at for row in its)

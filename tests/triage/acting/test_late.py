@@ -1,5 +1,7 @@
 """An action means what was seen: a newer round or another's action in between ends without an approval."""
 
+import re
+
 import pytest
 from django.test import Client
 
@@ -51,6 +53,27 @@ def test_a_round_between_approval_and_merge_ends_without_an_approval(site: Actin
     assert "void: the patch changed later" in page
     assert f'href="/diff/{OFFERED}?since=1">See what changed since</a>' in page
     assert "++" not in page, "the page of the change compares the rounds, not a diff of two diffs"
+
+
+@pytest.mark.parametrize(("rounds", "sent"), [(2, "sent round 2"), (1, "replaced the patch of round 1")])
+def test_the_history_has_a_line_for_the_change_that_voided_an_approval(
+    site: ActingSite, ana: Client, rounds: int, sent: str
+) -> None:
+    ana.post("/act", site.form())
+    site.after(10)
+    site.work()
+    approved_patch = str(site.form()["patch_id"])[:12]
+    a_new_round(site.result, rounds=rounds)
+    site.work()
+    newest = str(site.form()["patch_id"])[:12]
+    page = ana.get(f"/history/{OFFERED}").content.decode()
+    lines = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in page.split("<tbody>")[1].split("<tr>")[1:]]
+    assert sorted(line[2:] for line in lines) == [
+        ["approved it; void: the patch changed later", f"round 1, patch {approved_patch}"],
+        ["opened it", f"round 1, patch {approved_patch}"],
+        [f"{sent}, so the approval of the patch before is void", f"round {rounds}, patch {newest}"],
+    ]
+    assert approved_patch != newest
 
 
 def test_a_snapshot_from_between_two_hops_shows_no_approval_of_an_older_round(site: ActingSite, ana: Client) -> None:

@@ -1,6 +1,7 @@
 """Charts for any input: well-formed SVG, inside its picture, with a table of exactly what is drawn."""
 
 import math
+import re
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import combinations
@@ -278,7 +279,8 @@ def test_a_median_of_the_answered_stands_beside_how_many_still_wait_and_says_whe
 )
 def test_the_backlog_is_answered_in_a_word_and_its_figures(ends: tuple[int, int], word: str, said: str) -> None:
     told = backlog.backlog_answer([Week(NOW, one, 23, 25) for one in ends])
-    assert told == (word, said, "Last week 23 came in and 25 were decided.")
+    week = "Last week 23 came in and 25 were decided, without those by people with push access."
+    assert told == (word, said, week)
 
 
 def test_a_whisker_that_is_cut_at_the_edge_ends_in_an_arrow() -> None:
@@ -323,6 +325,42 @@ def test_of_an_open_lane_above_its_limit_it_is_said_what_shuts_it() -> None:
         "lantern is open: too few have settled to shut it. It shuts if the next 4 are bad too."
     )
     assert reports.still_open(HOSTILE[1], 1).endswith("settled to shut it. It shuts if the next one is bad too.")
+
+
+INSIDE = (ShownBin(19, 0.7718, 0.9473, 0.5789, 0.9473), ShownBin(20, 0.9324, 0.8947, 0.7894, 1.0))
+RECORDED = ShownBin(131, 0.645674, 0.732824, 0.564885, 0.725191)  # 73 % of 56 to 73 % in whole percents
+DEMO = ShownBin(19, 0.922978, 0.736842, 0.789474, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("bins", "word", "told"),
+    [
+        (INSIDE, "Yes, so far.", "93.2 %, 89.4 % stayed clean; honest scores give 78.9-100.0 % there (0 of 2 bins"),
+        ((*INSIDE, DEMO), "Not", "92.2 %, 73.6 % stayed clean; honest scores give 78.9-100.0 % there (1 of 3 bins"),
+        ((RECORDED,), "Not", "64.5 %, 73.2 % stayed clean; honest scores give 56.4-72.6 % there (1 of 1 bin lies"),
+        ((RECORDED, DEMO), "Not", "92.2 %, 73.6 % stayed clean; honest scores give 78.9-100.0 % there (2 of 2 bins"),
+        ((), "Not tested yet.", ""),
+    ],
+)  # fmt: skip
+def test_an_honest_score_is_judged_by_the_figures_of_its_table(
+    bins: tuple[ShownBin, ...], word: str, told: str
+) -> None:
+    said = reports.score_answer(bins)
+    assert said[0].startswith(word)
+    assert told.replace("-", "\N{EN DASH}") in said[1]
+
+
+@given(draw_from.lists(draw_from.builds(ShownBin, COUNTS, SHARES, SHARES, SHARES, SHARES), min_size=1, max_size=12))
+def test_what_is_said_of_the_score_agrees_with_the_printed_table(bins: list[ShownBin]) -> None:
+    plot, (word, evidence) = reports.reliability("one", bins), reports.score_answer(bins)
+    assert plot is not None
+    rows, outside = [row[:2] for row in plot.table.rows], []
+    for told, came, band, _ in plot.table.rows:
+        low, high = (float(end.split()[0]) for end in band.split("\N{EN DASH}"))
+        outside += [] if low <= float(came.split()[0]) <= high else [(told, came)]
+    named = tuple(re.findall(r"[0-9.]+ %", evidence)[:2])
+    assert (word == "Not everywhere.") == bool(outside) == ("every one lies" not in plot.summary)
+    assert named in (outside or rows), "a reader finds the named bin in the table, on the side that is claimed"
 
 
 def test_one_point_is_a_chart_too() -> None:

@@ -1,5 +1,6 @@
 """Report pages and the dashboard's learned figures: for maintainers, honest where none is written yet."""
 
+import html
 import re
 from dataclasses import replace
 from datetime import timedelta
@@ -137,8 +138,9 @@ def test_each_part_of_the_backtest_answers_one_question_in_a_sentence_with_its_t
         "<strong>Hardly.</strong> Of 12 past pull requests a clean one scored above a bad one in 75 of 100 pairs; ",
         "12 past pull requests by people without push access, opened from 2 Jan 2024 to 30 Dec 2025.",
         "3 went bad: refused, reverted, or fixed within 14 days.",
-        '<th scope="row">By the chance alone</th><td class="number">60.6 %</td><td class="number">1.4 days</td></tr>',
-        "Where it said 90 %, 95 % stayed clean.",
+        '<th scope="row">By the chance alone</th><td class="number">60.6 %</td><td class="number">1.4 days</td>'
+        '<td class="number">29.2 days</td></tr>',
+        "Where it said 90.0 %, 95.0 % stayed clean; honest scores give 80.0\N{EN DASH}100.0 % there (0 of 1 bin lie",
         "<strong>0 of 4 first pull requests went bad.</strong> That is 0.0 %; of everybody&#x27;s 25.0 %. The lane "
         "would have let 7 of them through, 2 bad.",
         "<strong>1,060 of 212.</strong> 35 of them went bad, 3.3 %. That is within 5 %, the smallest budget",
@@ -152,6 +154,54 @@ def test_each_part_of_the_backtest_answers_one_question_in_a_sentence_with_its_t
     assert page.index("Hardly.") < page.index('class="card')
     folded = page.count('<details class="help">') + page.count(", and what it means</summary>")
     assert folded == page.count('class="card ') == 4
+
+
+def test_the_backtest_says_what_the_order_of_the_inbox_costs_and_what_it_buys(client: Client, folder: Path) -> None:
+    run = backtest()
+
+    def page(bad: int, longest: float) -> str:
+        orders = (
+            ShownOrder("outside", "need", 0.2, 0.7, 0.411, 6.0, 54.4, 0.7, longest, 900.0, bad),
+            ShownOrder("outside", "model", 0.2, 0.7, 0.444, 6.0, 3.4, 0.7, 1949.6, 2034.4, bad),
+            ShownOrder("outside", "oldest", 0.2, 0.7, 0.294, 6.0, 53.5, 0.7, 180.9, 180.9, bad),
+        )
+        write_backtest(
+            folder, msgspec.structs.replace(run, labels=(msgspec.structs.replace(run.labels[0], orders=orders),))
+        )
+        return text(client, "/backtest")
+
+    assert (
+        "The bargain of the inbox against the chance alone: no first-timer waits over 173.3 days, not 1,949.6 days; "
+        "for that half wait up to 54.4 days, not 3.4 days, and the first third holds 41.1 % of the bad ones, not "
+        "44.4 %."
+    ) in page(613, 173.3)
+    assert "Its turns for first-timers bought nothing here" in page(613, 1949.6)
+    assert "bargain" not in page(99, 173.3), "with too few bad ones no order is compared"
+
+
+@pytest.mark.parametrize(
+    ("counts", "notes"),
+    [
+        ((56, 49, 31, 61), (reports.OWN_RULE, reports.OWN_THRESHOLD)),
+        ((49, 56, 49, 61), ()),
+        ((0, 0, 104, 145), ()),
+        ((56, 49, 60, 61), (reports.OWN_RULE,)),
+        ((49, 56, 49, 55), (reports.OWN_THRESHOLD,)),
+    ],
+)
+def test_counts_of_the_lanes_that_look_wrong_are_explained(
+    client: Client, folder: Path, counts: tuple[int, int, int, int], notes: tuple[str, ...]
+) -> None:
+    run, groups = backtest(), (("outside", 0.05), ("outside", 0.1), ("all", 0.05), ("all", 0.1))
+    budgets = tuple(
+        ShownBudget(group, "recipe", budget, 212, count, 9, 3, 0.033, (0.0, 0.08), 7, 2)
+        for (group, budget), count in zip(groups, counts, strict=True)
+    )
+    label = msgspec.structs.replace(run.labels[0], budgets=budgets)
+    assert reports.lane_notes(label) == notes
+    write_backtest(folder, msgspec.structs.replace(run, labels=(label,)))
+    page = html.unescape(text(client, "/backtest"))
+    assert tuple(note for note in (reports.OWN_RULE, reports.OWN_THRESHOLD) if note in page) == notes
 
 
 def test_a_past_in_which_nothing_settled_says_how_many_and_when(
@@ -207,7 +257,7 @@ def test_the_dashboard_says_in_one_line_how_well_the_queues_order_did(client: Cl
 def test_a_finished_backtest_answers_where_no_model_serves(client: Client, folder: Path) -> None:
     write_backtest(folder, whole_backtest())
     page = text(client, "/dashboard")
-    assert "<strong>Yes, so far.</strong> Where it said 90 %, 95 % stayed clean" in page
+    assert "<strong>Yes, so far.</strong> Where it said 90.0 %, 95.0 % stayed clean" in page
     assert "In the backtest: Of 12 past pull requests a clean one scored above a bad one in 75 of 100 pairs" in page
     assert "In the backtest: 1,060 of 212. 35 of them went bad, 3.3 %." in page
     assert "The backtest, each scored before its outcome was known." in page

@@ -23,9 +23,10 @@ from tests.ingest.stream.frames import REPO
 from tests.triage.worlds.acting_site import ActingSite
 from tests.triage.worlds.estimated_site import CABIN, ELSEWHERE, MANY, OFFER, OWN, estimated_site
 from triage.forms.actions import written_choice
-from triage.models import Action, Change, EstimatedLane, OutboxEntry, Person, RepositoryChoice
+from triage.models import Action, AuditAnswer, Change, EstimatedLane, OutboxEntry, Person, RepositoryChoice
 from triage.services import estimated_lanes
 from triage.services.actions import ActionProblem
+from triage.services.audit import WITHDRAWN
 from triage.services.erasure import forget_account
 from triage.services.estimated_lanes import end_estimated_lane, open_estimated_lane, undo_estimated_lane
 
@@ -229,6 +230,7 @@ def test_a_certificate_outranks_it_and_the_opening_stands_again_after_it(site: A
 
 
 def test_undo_restores_shadow_mode_and_leaves_nothing_open(site: ActingSite) -> None:
+    before = decided(site)
     made = open_lane(site)
     assert not repository(site).settings.shadow
     site.after(30)
@@ -237,7 +239,38 @@ def test_undo_restores_shadow_mode_and_leaves_nothing_open(site: ActingSite) -> 
     site.work()
     assert repository(site).settings.shadow
     assert state(site).basis == "shut"
-    assert {decided(site)[uri][0] for uri in MANY if uri not in drawn(site)} == {"normal_queue"}
+    assert (drawn(site), decided(site)) == ([], before), "no row stays drawn because of a mistake"
+    assert site.result.value("select count(*) from waved_through") == 0
+
+
+def test_undo_keeps_the_audits_that_were_answered_and_takes_no_answer_to_those_it_withdraws(site: ActingSite) -> None:
+    made = open_lane(site)
+    answered, waiting, *_ = taken = drawn(site)
+    answer(site, answered, "no")
+    site.after(30)
+    assert undo_estimated_lane(person(), made, repository(site), site.now)
+    form = {**site.form(uri=waiting), "answer": "yes", "because": "I read it"}
+    form = {name: value for name, value in form.items() if value is not None}
+    ben = site.maintainer(BEN, "ben.example")
+    for is_known in (False, True):
+        refused = ben.post("/audit", form)
+        assert (refused.status_code, AuditAnswer.objects.count()) == (409, 1)
+        assert WITHDRAWN in refused.content.decode(), f"the worker knows: {is_known}"
+        site.work()
+    assert drawn(site) == [answered]
+    assert site.result.value("select count(*) from audits") == 1
+    assert not OutboxEntry.objects.exclude(problem="").exists()
+    assert ben.get("/audits").content.decode().count("Would you have merged it as sent?") == 0
+    open_lane(site)
+    assert drawn(site) == taken, "whoever opens it anew gets no other draw"
+
+
+def test_a_lane_that_is_ended_with_a_reason_keeps_its_audit(site: ActingSite) -> None:
+    made = open_lane(site)
+    taken = drawn(site)
+    assert end_estimated_lane(person(), made, repository(site), estimated_lanes.UNDONE, site.now)
+    site.work()
+    assert drawn(site) == taken != []
 
 
 def end(site: ActingSite, made: EstimatedLane) -> None:
