@@ -49,12 +49,12 @@ def make_texts() -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("text", make_texts())
-def test_a_text_that_is_no_key_is_refused_without_being_quoted(text: str) -> None:
-    with pytest.raises(ValueError, match="not a private key of P-256") as caught:
-        load_key(text)
-    assert caught.value.__cause__ is None
-    assert not any(part and part in str(caught.value) for part in text.split('"') if len(part) > 9)
+def test_a_text_that_is_no_key_is_refused_without_being_quoted() -> None:
+    for text in make_texts():
+        with pytest.raises(ValueError, match="not a private key of P-256") as caught:
+            load_key(text)
+        assert caught.value.__cause__ is None
+        assert not any(part and part in str(caught.value) for part in text.split('"') if len(part) > 9)
 
 
 def test_a_proof_names_one_request_without_query_and_the_token_by_its_hash_alone() -> None:
