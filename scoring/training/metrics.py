@@ -104,12 +104,18 @@ def error_band(predicted: Floats, draws: int, seed: int) -> tuple[float, float]:
 
 
 def reliability(predicted: Floats, observed: Floats, draws: int, seed: int) -> tuple[Bin, ...]:
-    """Return the reliability curve: bins of equal size, ascending, each with its consistency band."""
+    """Return the reliability curve: bins of equal size, ascending, each with its consistency band.
+
+    The bands hold together: calibrated probabilities lie within all of them in 95 of 100 draws (Sidak). With 95 % for
+    each alone, one of ten bins would lie outside in 40 of 100.
+    """
     order, generator = np.argsort(predicted, kind="stable"), np.random.default_rng(seed)
+    parts = np.array_split(order, min(BINS, len(order))) if len(order) else []
+    tail = (1.0 - 0.95 ** (1.0 / max(len(parts), 1))) / 2.0
     bins = []
-    for positions in np.array_split(order, min(BINS, len(order))) if len(order) else []:
+    for positions in parts:
         drawn_rates = (generator.random((draws, len(positions))) < predicted[positions]).mean(axis=1)
-        low, high = np.quantile(drawn_rates, (0.025, 0.975))
+        low, high = np.quantile(drawn_rates, (tail, 1.0 - tail))
         bins.append(
             Bin(
                 len(positions),

@@ -93,7 +93,7 @@ def reliability(key: str, bins: Sequence[ShownBin], words: str = "") -> Plot | N
         summary=f"{sum(score_bin.n for score_bin in valid_bins):,} settled pull requests "
         f"in {_bins(len(valid_bins))}; {_outside_words(outside)}",
         height=330,
-        note="Across: what was said. Up: what came true. Band: where 95 % of honest scores would fall."
+        note="Across: what was said. Up: what came true. Band: an honest score stays within it everywhere in 95 of 100 cases."
         + (
             ""
             if (low, high) == (0, 1)
@@ -167,7 +167,7 @@ def _bins(count: int) -> str:
 def _outside_words(outside: int) -> str:
     if not outside:
         return "every one lies in the band in which calibrated probabilities would"
-    return f"{outside} outside the band in which calibrated probabilities would lie in 95 of 100 draws"
+    return f"{outside} outside the band within which calibrated probabilities lie everywhere in 95 of 100 draws"
 
 
 def _reliability_table(bins: Sequence[ShownBin]) -> Table:

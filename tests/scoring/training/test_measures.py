@@ -88,6 +88,15 @@ def test_the_curve_has_every_case_in_one_bin() -> None:
     assert all(0 <= one.low <= one.high <= 1 for one in bins)
 
 
+def test_honest_scores_stay_within_all_bands_at_once_nineteen_times_in_twenty() -> None:
+    told, generator = np.linspace(0.05, 0.95, 2_000), np.random.default_rng(7)
+    leaves = 0
+    for seed in range(200):
+        came = (generator.random(len(told)) < told).astype(float)
+        leaves += any(not one.low <= one.came <= one.high for one in reliability(told, came, 1_000, seed))
+    assert leaves <= 20, "with 95 % for each bin alone it would be about 80"
+
+
 def test_nothing_to_measure_is_no_number() -> None:
     none = np.array([])
     assert np.isnan([auc(none, none), calibration_error(none, none), *error_band(none, 10, 1)]).all()
