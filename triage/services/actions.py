@@ -33,6 +33,7 @@ OTHER_WAS_FIRST = "Nothing changed: somebody acted on it before you. Here is the
 WRITTEN = (Action.Kind.NOTE, Action.Kind.COMMENT, Action.Kind.REQUEST_CHANGES, Action.Kind.CLOSE)
 REFUSALS = (Action.Kind.REQUEST_CHANGES, Action.Kind.CLOSE)
 REVIEWS = (Action.Kind.PULL_FOR_REVIEW, *REFUSALS)
+TO_AUTHOR = (Action.Kind.COMMENT, Action.Kind.REQUEST_CHANGES)  # notes and reasons are for maintainers
 ENDINGS = (Action.Kind.APPROVE, *REFUSALS)  # actions after which that round needs no further look
 ACTED = "select 1 from triage_action where pull_uri in (select value from json_each(%s)) limit 1"
 LOOKED_AT = "select 1 from triage_lease where expires_at > %s and pull_uri in (select value from json_each(%s)) limit 1"
@@ -164,6 +165,16 @@ def undoable(person: Person, now: datetime) -> list[Action]:
     return list(
         Action.objects.filter(person=person, undone_at=None, made_at__lte=now, effective_at__gte=now).order_by("-pk")
     )
+
+
+def written_to_author(uri: str, now: datetime) -> Any:
+    """Return what maintainers wrote to the author of a pull request and can no longer undo, newest first.
+
+    Returns a query set. What the author wrote as a maintainer is left out.
+    """
+    written = Action.objects.filter(pull_uri=uri, kind__in=TO_AUTHOR, undone_at=None, effective_at__lt=now)
+    author = uri.removeprefix("at://").partition("/")[0]
+    return written.exclude(person__did=author).order_by("-pk")
 
 
 def acted_on(person: Person) -> list[str]:

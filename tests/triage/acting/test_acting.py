@@ -14,8 +14,8 @@ from tests.pipeline import Later
 from tests.scoring.pipeline.offered_world import SECOND, a_new_round, learn
 from tests.scoring.small import OFFERED
 from tests.triage.worlds.acting_site import ANA, HTMX, NOON, ActingSite, approved, last_key
-from triage.access.tokens import create_token
-from triage.models import Action, Change, Lease, OutboxEntry, outbox
+from triage.access.tokens import create_token, make_link
+from triage.models import Action, Change, Lease, OutboxEntry, Person, outbox
 from triage.presenters.rows import row_anchor
 from triage.services.erasure import account_of, forget_account
 
@@ -270,3 +270,38 @@ def test_approve_and_merge_keeps_the_pull_request_open_and_shows_how_to_merge_it
 
 def page(client: Client) -> str:
     return unescape(client.get(f"/pull/{OFFERED}").content.decode())
+
+
+def test_the_author_reads_what_is_asked_of_them_whole_and_once_whose_turn_it_is(
+    site: ActingSite, ana: Client, ben: Client
+) -> None:
+    asked = "<script>alert(1)</script> Please \u202etest\r\nit. " + "x" * 1_900
+    kinds = (("request_changes", asked), ("comment", "I like it."), ("note", "He is slow."), ("close", "Old."))
+    for version, (kind, words) in enumerate(kinds):
+        ben.post("/act", site.form(kind, version=version, note=words))
+    by = Person.objects.get(did=ANA)
+    links = [(kind, make_link(by, MARA, REPO, pull, site.now)) for kind, pull in (("data", ""), ("decision", OFFERED))]
+
+    def own_pull_of(kind: str, token: str) -> str:
+        page = Client().get(f"/c/{MARA}/{kind}/{token}").content.decode()
+        return page.partition("<h1>")[2].partition("What helps")[0]
+
+    assert not any("What maintainers wrote here" in own_pull_of(*link) for link in links), "it can be undone yet"
+    site.after(11)
+    site.work()
+    for link in links:
+        page = own_pull_of(*link)
+        assert "&lt;script&gt;alert(1)&lt;/script&gt; Please ⟨U+202E⟩test<br>it. " + "x" * 1_900 + "</bdi>" in page
+        assert "Changes requested on round 1, <time" in page
+        assert 0 < page.find("I like it.") < page.find("Please"), "the newest first"
+        assert not re.search(r"\bben\b|He is slow|Old\.", page), "names, notes and reasons are the maintainers'"
+        assert page.count("Waits for your answer") == 1
+        assert "Send a new round, or answer on Tangled." in page
+        assert not re.search(r"A maintainer (will|has to) look|It is \d", page), "it is not a maintainer's turn"
+    for version in range(4, 26):
+        ben.post("/act", site.form("comment", version=version, note=f"Number {version}."))
+    ben.post("/act/undo", {"key": last_key()})
+    site.after(11)
+    page = own_pull_of(*links[0])
+    assert "The newest 20 of 23." in page
+    assert re.findall(r"Number (\d+)\.", page) == [str(number) for number in range(24, 4, -1)]
