@@ -46,6 +46,7 @@ class ObjectionView:
     state: str
     answer: str
     late: bool
+    answered_at: datetime | None = None
     may_answer: bool = False
 
 
@@ -193,7 +194,18 @@ def _objections(request: Request, state: str | None) -> list[ObjectionView]:
 
 
 def _stored_view(objection: Any, names: Mapping[str, str], now: datetime) -> ObjectionView:
-    shared_fields = ("key", "did", "pull_uri", "repo_key", "text", "made_at", "due_at", "state", "answer")
+    shared_fields = (
+        "key",
+        "did",
+        "pull_uri",
+        "repo_key",
+        "text",
+        "made_at",
+        "due_at",
+        "state",
+        "answer",
+        "answered_at",
+    )
     late = objection.state == Objection.State.OPEN and objection.due_at < now
     spoken_by = speaker_words(objection.source, names.get(objection.repo_key, objection.repo_key))
     return ObjectionView(**{name: getattr(objection, name) for name in shared_fields}, spoken_by=spoken_by, late=late)
