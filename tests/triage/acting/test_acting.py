@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
+from ingest.store.database import StreamClock
 from tests.ingest.stream.frames import ANA as TUTOR
 from tests.ingest.stream.frames import MALLORY, MARA, REPO
 from tests.pipeline import Later
@@ -305,3 +306,47 @@ def test_the_author_reads_what_is_asked_of_them_whole_and_once_whose_turn_it_is(
     page = own_pull_of(*links[0])
     assert "The newest 20 of 23." in page
     assert re.findall(r"Number (\d+)\.", page) == [str(number) for number in range(24, 4, -1)]
+
+
+def test_a_merge_that_its_author_claims_is_settled_by_another_maintainer_where_they_see_it(
+    site: ActingSite, ana: Client
+) -> None:
+    frames = Later(StreamClock(site.result.store).now())
+    frames.status(MARA, OFFERED, "merged", rkey="claim")
+    learn(site.result, frames)
+    site.work()
+    mara, opened = site.maintainer(MARA, "mara.example"), f"/?open={quote_plus(OFFERED)}"
+    page = unescape(ana.get(opened).content.decode())
+    why = page.partition("Why this lane")[2].partition("Checks")[0]
+    assert "Its author says that it was merged, and nothing confirms it." in why
+    assert "A maintainer who says that it was merged takes it out of the inbox." in why
+    assert why.count('value="confirm_merge">It was merged<') == why.count('value="deny_merge">It was not<') == 1
+    assert 'value="confirm_merge"' not in mara.get(opened).content.decode(), "nobody settles their own claim"
+    for client, form in ((mara, site.form("confirm_merge")), (ana, site.form("confirm_merge", SECOND))):
+        assert client.post("/act", form).status_code == 409
+    assert not Action.objects.exists()
+
+    def proof() -> str:
+        return site.result.value(
+            f"select concat(state, ' ', merge_proof) from pull_requests where pull_uri = '{OFFERED}'"
+        )
+
+    said = {"deny_merge": "open contradicted", "confirm_merge": "merged verified"}
+    for at, (kind, expected) in enumerate(said.items()):
+        before = proof()
+        ana.post("/act", site.form(kind, version=3 * at))
+        ana.post("/act/undo", {"key": last_key()})
+        site.after(11)
+        site.work()
+        assert proof() == before, "it was undone"
+        assert ana.post("/act", site.form(kind, version=3 * at + 2)).status_code == 302
+        assert (at == 0) or "Merged, says you" in ana.get(opened).content.decode()
+        site.after(11)
+        site.work()
+        assert proof() == expected
+        assert "unconfirmed" not in ana.get("/").content.decode()
+    history = unescape(re.sub("<[^>]+>", " ", ana.get(f"/history/{OFFERED}").content.decode()))
+    assert re.search(r"ana\.example\s+said that it was merged", history)
+    assert re.search(r"ana\.example\s+said that it was not merged", history)
+    assert "Said that it was merged" in ana.get("/changes").content.decode()
+    assert "Mend the lamp" in ana.get("/settled").content.decode()
