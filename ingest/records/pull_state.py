@@ -171,20 +171,21 @@ BACK_WRITTEN, NO_RIGHT = "% 8 >= 4", "% 16 >= 8"  # no right: a status of an aut
 LAST_EVENT = 2**62  # words on this site follow events that were seen at the same moment
 STATES = f"""
 with words as (
-  select pull_uri, authority, status, seen_at, row_number() over (order by seen_at, event_seq) * 16
+  select pull_uri, authority, status, seen_at, denies, row_number() over (order by seen_at, event_seq) * 16
     + case status when 'open' then 0 when 'closed' then 1 else 2 end
     + case when back_written then 4 else 0 end + case authority when 'author' then 8 else 0 end as word
   from (
-    select pull_uri, authority, status, seen_at, event_seq, back_written from statuses
+    select pull_uri, authority, status, seen_at, event_seq, back_written, false as denies from statuses
     where deleted_at is null and status in ('open', 'closed', 'merged')
     union all
     select pull_uri, 'push_holder', case m.kind when 'confirm_merge' then 'merged' else 'open' end, m.known_from,
-      {LAST_EVENT} + epoch_us(m.made_at), false
+      {LAST_EVENT} + epoch_us(m.made_at), false, m.kind = 'deny_merge'
     from maintainer_actions m join pull_requests p using (pull_uri)
     where m.kind in ('confirm_merge', 'deny_merge') and m.actor_id <> p.author_id
   )
 ), told as (
-  select pull_uri, {LAST}, max(seen_at) filter (authority = 'stranger' and status = 'merged') as foreign_at
+  select pull_uri, {LAST}, max(seen_at) filter (authority = 'stranger' and status = 'merged') as foreign_at,
+    max(seen_at) filter (denies) as denied_at
   from words group by pull_uri
 ), landed as (
   select pull_uri, min(landed_at) as landed_at from landings where proven group by pull_uri
@@ -220,7 +221,7 @@ with words as (
     case when merged then 'verified'
          when by_owner then 'unverified'
          when claimed_at is null then null
-         when denied or others {CLOSED} or others {OPEN} and others_at >= claimed_at then 'contradicted'
+         when denied or others {CLOSED} or denied_at >= claimed_at then 'contradicted'
          else 'unverified' end as merge_proof
   from standings
 )

@@ -233,7 +233,15 @@ def test_a_mirror_read_after_the_claim_contradicts_it(store: Store) -> None:
 
 def decide(store: Store, did: str, kind: str, known_from: datetime) -> None:
     """What a maintainer of this site says of a claimed merge."""
-    row = {"kind": kind, "outcome": None, "note": "", "pull_uri": ONE, "record_cid": None, "round": 0, "patch_id": None}
+    row: dict[str, object] = {
+        "kind": kind,
+        "outcome": None,
+        "note": "",
+        "pull_uri": ONE,
+        "record_cid": None,
+        "round": 0,
+        "patch_id": None,
+    }
     row |= {"action_key": f"{did} {kind} {known_from}", "batch": None, "made_at": known_from, "known_from": known_from}
     with store.write() as txn:
         row |= {"repository_id": txn.value(NUMBER), "actor_id": txn.person_ids([did])[did]}
