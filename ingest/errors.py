@@ -84,11 +84,14 @@ _KIND = re.compile(r"^(?:[A-Z]\w* )?Error: ")  # DuckDB's texts begin with this
 LONGEST = 300
 
 
+NO_NAME = "DNS finds no such name"
+
+
 def plain(error: BaseException) -> str:
     """Return an error in at most 300 characters on one line: the system's errors in our words, others in their own."""
     text = _KIND.sub("", " ".join(str(error).split()))
     if isinstance(error, socket.gaierror):
-        return "DNS finds no such name: check the network first, then the spelling"
+        return f"{NO_NAME}: check the network first, then the spelling"
     if isinstance(error, ssl.SSLCertVerificationError):
         return "it has no valid certificate for its name"
     match = _NUMBER.search(text)

@@ -173,6 +173,9 @@ def resolve_handle(fetcher: Fetcher, handle: str) -> str:
     )
 
 
+CONNECT = "Connect this machine to the network"
+
+
 def why_offline(fetcher: Fetcher, plc_url: str) -> str:
     """Say that this machine reaches no server if even the directory of accounts has no address; else ""."""
     try:
@@ -183,10 +186,16 @@ def why_offline(fetcher: Fetcher, plc_url: str) -> str:
     return ""
 
 
-def why_unresolved(fetcher: Fetcher, plc_url: str, handle: str, problem: FetchProblem) -> str:
-    """Say why a handle led to no DID, and what to do. Only an answer from the network can mean that it is misspelt."""
+def why_unresolved(
+    fetcher: Fetcher, plc_url: str, handle: str, problem: FetchProblem, did_suffices: bool = False
+) -> str:
+    """Say why a handle led to no DID, and what to do. Only an answer from the network can mean that it is misspelt.
+
+    `did_suffices`: a DID needs no look-up where the handle was given.
+    """
     if offline := why_offline(fetcher, plc_url):
-        return f"{offline}, so {handle} was not looked up. Connect this machine to the network, or give the DID."
+        remedy = f"{CONNECT}, or give the DID." if did_suffices else f"{CONNECT}."
+        return f"{offline}, so {handle} was not looked up. {remedy}"
     if problem.retry:
         return f"{handle} could not be looked up: {problem}. Try again in a minute, or give the account's DID."
     return f"{handle} leads to no account: {problem}. Check the spelling, or give the account's DID."

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ingest.atproto.identity import resolve_handle, why_unresolved
+from ingest.atproto.identity import CONNECT, resolve_handle, why_offline, why_unresolved
 from ingest.atproto.syntax import is_did
 from ingest.backfill.account import Account, Entry, Sources, Staging, read_page, usable
 from ingest.backfill.runs import log_accounts
@@ -57,7 +57,7 @@ def _fetch_owner(store: Store, sources: Sources, name: str, tell: Callable[[str]
         with repository_records(store, sources, account, tell):
             pass
     except FetchProblem as problem:
-        why = _explain_failure(account, account.did, problem)
+        why = _explain_failure(sources, account, account.did, problem)
         raise watched.UnknownRepository(f"{name[:200]} was not added. {why}") from problem
     return name if AT_URI.fullmatch(name) else f"{account.did}/{name.partition('/')[2]}"
 
@@ -164,7 +164,7 @@ def find_owned(store: Store, sources: Sources, name: str, tell: Tell) -> Owner:
         with repository_records(store, sources, account, tell) as listed:
             repository_values = _read_values(account.did, listed)
     except FetchProblem as problem:
-        raise OwnerProblem(_explain_failure(account, name, problem)) from problem
+        raise OwnerProblem(_explain_failure(sources, account, name, problem)) from problem
     host = _server_host(account)
     if account.state == "absent":
         raise OwnerProblem(f"{name} keeps no records: {account.reason}. Give the account that owns the repositories.")
@@ -191,10 +191,12 @@ def _resolve_did(sources: Sources, name: str) -> str:
         raise OwnerProblem(why_unresolved(sources.fetcher, sources.plc_url, name, problem)) from problem
 
 
-def _explain_failure(account: Account, name: str, problem: FetchProblem) -> str:
+def _explain_failure(sources: Sources, account: Account, name: str, problem: FetchProblem) -> str:
     if account.identity is None:
         if problem.absent:
             return f"{name} is not an account: the directory does not know {account.did}. Check the spelling."
+        if offline := why_offline(sources.fetcher, sources.plc_url):
+            return f"{offline}, so {name} was not looked up. {CONNECT}."
         return f"{name} could not be looked up in the directory: {problem}. Check the network, then try again."
     host = _server_host(account)
     return f"The data server {host} of {name} did not list its repositories: {problem}. Nothing was changed; try later."

@@ -15,6 +15,7 @@ from urllib.parse import quote
 import duckdb
 import msgspec
 
+from ingest.atproto.identity import CONNECT, why_offline
 from ingest.atproto.syntax import is_did
 from ingest.backfill import runs
 from ingest.backfill.account import Sources, Staging
@@ -213,6 +214,8 @@ def _enter_accounts(store: Store, sources: Sources, run: Run, stopping: threadin
     if stopping.is_set():
         return
     if sources.hosts and not census.answered:  # otherwise a gap would count as filled
+        if offline := why_offline(sources.fetcher, sources.plc_url):
+            raise BackfillProblem(f"{offline}. {CONNECT}")
         raise BackfillProblem(f"no backfill host answered ({'; '.join(census.notes)[:300]}): check BACKFILL_HOSTS")
     notes = census.notes if sources.hosts else [NOBODY_NAMED]
     runs.keep_accounts(store, run, list(census.dids), notes, bool(sources.hosts))

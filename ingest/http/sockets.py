@@ -18,7 +18,7 @@ import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 
-from ingest.errors import FetchProblem
+from ingest.errors import NO_NAME, FetchProblem
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -236,8 +236,9 @@ class AddressBook:
         if not done.wait(seconds) or not answers:
             raise FetchProblem(f"looking up {host} took longer than {seconds:.0f} s", retry=True)
         if isinstance(answers[0], Exception):
-            again = isinstance(answers[0], socket.gaierror) and answers[0].errno == socket.EAI_AGAIN
-            raise FetchProblem(f"{host} has no address that can be looked up", retry=again)
+            if isinstance(answers[0], socket.gaierror):
+                raise FetchProblem(f"{NO_NAME}: {host}", retry=answers[0].errno == socket.EAI_AGAIN)
+            raise FetchProblem(f"{host} has no address that can be looked up")
         return answers[0]
 
 

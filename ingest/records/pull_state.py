@@ -13,6 +13,10 @@ merge that is claimed only by somebody without the right, or by an author who ma
 *contradicted* if the last status of the people who may push is `closed`, or if the mirror, read after the claim, has
 the target branch without the patch. A knot or mirror that cannot be reached proves nothing.
 
+A maintainer of this site settles such a claim on its row. Their word counts as a push-holder's status, written when it
+took effect here: that it was merged verifies the merge, that it was not contradicts the claims made before it. Nobody's
+word about their own pull request counts.
+
 The time of a merge is when the status or the landing was seen, whichever came first: its writer could otherwise date it
 out of the window in which it may be reverted. For a back-written status the time is unknown. Statuses of a person who
 was erased since count as nobody's (0). Settling is set-based and idempotent: it also repairs earlier results after a
@@ -164,14 +168,24 @@ LAST = ", ".join(
 )
 OPEN, CLOSED, MERGED = "% 4 = 0", "% 4 = 1", "% 4 = 2"
 BACK_WRITTEN, NO_RIGHT = "% 8 >= 4", "% 16 >= 8"  # no right: a status of an author who may not push
+LAST_EVENT = 2**62  # words on this site follow events that were seen at the same moment
 STATES = f"""
 with words as (
-  select pull_uri, authority, status, seen_at, row_number() over (order by seen_at, event_seq) * 16
+  select pull_uri, authority, status, seen_at, denies, row_number() over (order by seen_at, event_seq) * 16
     + case status when 'open' then 0 when 'closed' then 1 else 2 end
     + case when back_written then 4 else 0 end + case authority when 'author' then 8 else 0 end as word
-  from statuses where deleted_at is null and status in ('open', 'closed', 'merged')
+  from (
+    select pull_uri, authority, status, seen_at, event_seq, back_written, false as denies from statuses
+    where deleted_at is null and status in ('open', 'closed', 'merged')
+    union all
+    select pull_uri, 'push_holder', case m.kind when 'confirm_merge' then 'merged' else 'open' end, m.known_from,
+      {LAST_EVENT} + epoch_us(m.made_at), false, m.kind = 'deny_merge'
+    from maintainer_actions m join pull_requests p using (pull_uri)
+    where m.kind in ('confirm_merge', 'deny_merge') and m.actor_id <> p.author_id
+  )
 ), told as (
-  select pull_uri, {LAST}, max(seen_at) filter (authority = 'stranger' and status = 'merged') as foreign_at
+  select pull_uri, {LAST}, max(seen_at) filter (authority = 'stranger' and status = 'merged') as foreign_at,
+    max(seen_at) filter (denies) as denied_at
   from words group by pull_uri
 ), landed as (
   select pull_uri, min(landed_at) as landed_at from landings where proven group by pull_uri
@@ -207,7 +221,7 @@ with words as (
     case when merged then 'verified'
          when by_owner then 'unverified'
          when claimed_at is null then null
-         when denied or others {CLOSED} then 'contradicted'
+         when denied or others {CLOSED} or denied_at >= claimed_at then 'contradicted'
          else 'unverified' end as merge_proof
   from standings
 )

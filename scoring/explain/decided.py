@@ -57,6 +57,7 @@ class ChangeOutline:
 NOTHING_KNOWN = ChangeOutline()
 NO_LANE = "This repository has no fast lane yet"
 CLAIMED = "Author says it was merged, unconfirmed"
+SETTLES_CLAIM = "A maintainer who says that it was merged takes it out of the inbox. "
 
 
 def decided(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHING_KNOWN, exact: bool = False) -> str:

@@ -31,6 +31,8 @@ KINDS = (
     "close",
     "dismiss_finding",
     "restore_finding",
+    "confirm_merge",
+    "deny_merge",
 )
 OUTCOMES = ("clean", "needed_fix", "reverted")
 NOTE_LENGTH = 2_000

@@ -16,7 +16,7 @@ COUNTS = ("merged_here", "settled_here", "waiting", "clean")
 # The words for a merge that is not proven, by pull_requests.merge_proof.
 CLAIMS: Mapping[str, str] = {
     "unverified": "author says merged, unconfirmed",
-    "contradicted": "author says merged, but the repository says not",
+    "contradicted": "author says merged, but a maintainer or the repository says not",
 }
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ingest.records.watched import find_repository
 from ingest.store.transaction import Rows
-from scoring.explain.decided import CHANGE_CLAUSES, CLAUSES, ChangeOutline, decided, joined
+from scoring.explain.decided import CHANGE_CLAUSES, CLAUSES, SETTLES_CLAIM, ChangeOutline, decided, joined
 from scoring.explain.sentences import explain, would_change
 from scoring.explain.what_would_change import own_change
 from scoring.gate.decide import read_inputs
@@ -439,7 +439,7 @@ def _outlines(rows: Rows, found: Sequence[Mapping[str, Any]], watched: Watched) 
             tests_fail=row["ci"] == "failed",
             several_open=(row["contributor_id"], row["repository_id"]) in several,
             shadow=watched[row["repository_id"]].shadow,
-            claimed=row["merge_proof"] in CLAIMS,
+            claimed=row["merge_proof"] == "unverified",
         )
         for row in found
     }
@@ -481,7 +481,7 @@ def _queue_row(row: Mapping[str, Any], people: People, repository: Repository, o
         sentence=explain(verdict, known, outline),
         decided=decided(verdict, known, outline),
         decided_exact=decided(verdict, known, outline, exact=True),
-        would_change=would_change(verdict, known, thresholds, inputs),
+        would_change=f"{SETTLES_CLAIM if outline.claimed else ''}{would_change(verdict, known, thresholds, inputs)}",
         would_help=own_change(verdict, known, thresholds, inputs),
         as_of=row["as_of"],
         model_version=row["model_version"],

@@ -1,4 +1,4 @@
-"use strict"; // every page works without this
+"use strict";
 
 const on = (names, act) => names.split(" ").forEach((name) => document.addEventListener(name, act));
 const byId = (id) => document.getElementById(id);
@@ -21,7 +21,7 @@ const choose = (row) => {
   row?.querySelector(".row-link").setAttribute("aria-current", "true");
 };
 const changes = ":is(.pull form:not(.looking), .offer)";
-// A form that was sent keeps its place until its answer.
+// A sent form keeps its place until its answer.
 on("htmx:beforeRequest", (event) => {
   const { elt } = event.detail;
   if (elt.matches(changes)) htmx.trigger("#open", "htmx:abort");
@@ -49,7 +49,7 @@ on("htmx:afterSwap", ({ detail: { target, requestConfig: { elt } = {} } }) => {
 });
 on("htmx:afterRequest", () => setTimeout(() => every(":is(.row-link, .offer).htmx-request")[0] || (awaited = "")));
 
-// What somebody types stays until it is sent; words that a page begins with follow it.
+// What is typed stays until it is sent; a page's own words follow it.
 const forget = (form) => every("[data-draft]", form).forEach(({ dataset }) => delete drafts[dataset.draft]);
 on("input", ({ target: { dataset, value } }) => dataset.draft && (drafts[dataset.draft] = value));
 on("submit", ({ target }) => target.hasAttribute("hx-post") || forget(target));
@@ -90,8 +90,10 @@ const themes = { system: "light", light: "dark", dark: "system" };
 on("click", (event) => {
   const { target, detail } = event;
   closeMenu(target);
-  // A double click does not press what its first click put there.
-  if (detail > 1 && target.closest(".row button, .pull button, .offer button")) event.preventDefault();
+  // A second click presses nothing new.
+  if (detail > 1 && target.closest(":is(.row, .pull, .offer) button")) event.preventDefault();
+  const { copy } = target.dataset;
+  if (copy && (byId(copy).select(), document.execCommand("copy"))) target.textContent = "Copied";
   if (target.closest("#theme")) kept.theme = root.dataset.theme = themes[root.dataset.theme];
   const said = target.closest(".say > summary")?.nextElementSibling.querySelector("textarea, button");
   setTimeout(() => said?.focus());
@@ -134,9 +136,10 @@ const keyed = (key) => {
 on("keydown", (event) => {
   const { key, target } = event;
   const leaves = key === "Escape";
+  const held = event.ctrlKey || event.metaKey;
   const types = target.matches("input:not([type=checkbox]), textarea, select");
-  if (key === "Enter" && (event.ctrlKey || event.metaKey) && !event.repeat && target.matches(".say textarea")) target.form.querySelector("button").click();
-  if (byId("keys").open || leaves && every(":popover-open")[0] || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  if (key === "Enter" && held && !event.repeat && target.matches(".say textarea")) target.form.querySelector("button").click();
+  if (byId("keys").open || leaves && every(":popover-open")[0] || held || event.altKey || event.isComposing) return;
   if (leaves && target.type === "search" && target.value) {
     target.value = "";
     target.form.requestSubmit();

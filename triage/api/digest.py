@@ -26,6 +26,7 @@ from triage.presenters.row_actions import OpenCounts, open_words
 from triage.presenters.text import age_words
 from triage.services import snoozing
 from triage.services.lane_closures import banners
+from triage.services.objections import list_open
 
 MOST = 20
 NEW = timedelta(hours=24)
@@ -58,12 +59,13 @@ class Told:
     lane_notice: str
     now: datetime
     origin: str
+    objections: tuple[datetime, ...] = ()  # when each open one is due, earliest first
     snoozed: tuple[int, int] = (0, 0)  # how many rows, and how many of them are flagged
 
 
 def digest_text(told: Told) -> str:
     """The whole text; every line ends in a line feed, and nobody's words break one."""
-    parts = (_head(told), _waiting(told), _new(told), _audits(told), _lane(told), _approved(told))
+    parts = (_head(told), _waiting(told), _new(told), _audits(told), _objections(told), _lane(told), _approved(told))
     return "\n".join("".join(f"{line}\n" for line in part) for part in map(tuple, parts) if part)
 
 
@@ -103,6 +105,15 @@ def _audits(told: Told) -> Iterator[str]:
         yield "No audit is due."
 
 
+def _objections(told: Told) -> Iterator[str]:
+    if told.objections:
+        first = f"{told.objections[0].day} {told.objections[0]:%B %Y}"
+        yield f"Open objections: {len(told.objections):,}, the first to be answered by {first}."
+        yield f"- {told.origin}{reverse('objections')}"
+    else:
+        yield "No objection is open."
+
+
 def _lane(told: Told) -> Iterator[str]:
     yield told.lane_notice or "The fast lane is open."
     yield from (f"- {visible(sentence)}." for sentence in told.closures)
@@ -140,10 +151,11 @@ def _more(count: int) -> Iterable[str]:
 def get_digest(
     request: Request, repository: RepositoryFilter = "", q: TextFilter = "", mine: MineFilter = False
 ) -> HttpResponse:
-    """Return what waits, what came within 24 hours (20 at most, flagged first), audits due, closed lanes, what is
-    approved.
+    """Return what waits, what came within 24 hours (20 at most, flagged first), audits due, how many
+    objections are open, closed lanes, what is approved.
 
-    `repository`, `q` and `mine` narrow all of it but the state of the lane, as they narrow the queue. Plain text for a
+    `repository`, `q` and `mine` narrow all of it but the state of the lane, as they narrow the queue; objections are
+    narrowed by `repository` alone. Plain text for a
     mail that cron sends; it names no threshold to people who maintain nothing. Ages move with the clock, so there is a
     new answer each minute.
     """
@@ -179,6 +191,7 @@ def _told(request: Request, snapshot: Snapshot, query: QueueQuery) -> Told:
         ),
         lane_notice=board.lane_notice,
         now=now,
+        objections=tuple(sorted(due for key, _, due in list_open(snapshot) if query.repository in ("", key))),
         snoozed=(len(snoozed), snoozing.count_flagged(snoozed)),
         origin=request.build_absolute_uri("/").rstrip("/"),
     )

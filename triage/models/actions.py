@@ -26,11 +26,13 @@ class Action(Row):
         RELEASE = "release"  # ends an assignment or an approval
         OUTCOME = "outcome"
         NOTE = "note"
-        COMMENT = "comment"  # the last three stay here until people can write to the forge themselves
+        COMMENT = "comment"  # these three stay here until people can write to the forge themselves
         REQUEST_CHANGES = "request_changes"
         CLOSE = "close"
         DISMISS_FINDING = "dismiss_finding"
         RESTORE_FINDING = "restore_finding"
+        CONFIRM_MERGE = "confirm_merge"  # the last two settle what an author claims
+        DENY_MERGE = "deny_merge"
 
     class Outcome(models.TextChoices):
         """A person's judgement of a change's outcome."""

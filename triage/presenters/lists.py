@@ -35,6 +35,7 @@ from triage.services import snoozing
 from triage.services.actions import ActionProblem
 from triage.services.audit import due_audits, hiding_audits
 from triage.services.lane_closures import incidents_of
+from triage.services.objections import list_open
 
 MARKED = "select 1 from triage_action where kind = 'outcome' and outcome <> 'clean' and undone_at is null limit 1"
 MOST_SAVED, NAME_LENGTH = 12, 40  # saved filters of one person, and characters of a name
@@ -52,18 +53,19 @@ class SavedFilter:
 
 @dataclass(frozen=True, slots=True)
 class ListCounts:
-    """Sizes of the lists; `incidents` are the open ones, and `audits` those due where the viewer maintains."""
+    """Sizes of the lists; of incidents, audits and objections those that the viewer is to settle."""
 
     approved: int  # open and not merged yet
     snoozed: int
     flagged: int  # snoozed rows that are flagged
     incidents: int
     audits: int
+    objections: int
 
     @property
     def due(self) -> int:
         """Return how many items wait for an action."""
-        return self.incidents + self.audits
+        return self.incidents + self.audits + self.objections
 
 
 def count_lists(request: Request, snapshot: Snapshot) -> ListCounts:
@@ -76,12 +78,18 @@ def count_lists(request: Request, snapshot: Snapshot) -> ListCounts:
         snoozing.count_flagged(snoozed),
         incidents_of(roles).filter(is_open=True).count() if is_maintainer and is_any(MARKED) else 0,
         len(audits_due(snapshot, roles)) if is_maintainer else 0,
+        objections_due(snapshot, roles, viewer_did(request)) if is_maintainer else 0,
     )
 
 
 def audits_due(snapshot: Snapshot, roles: Roles) -> list[Subject]:
     """Return the unanswered audits in repositories that the viewer maintains, oldest first."""
     return [subject for subject, _ in due_audits(snapshot) if roles.role(subject.repository_key) >= Role.MAINTAINER]
+
+
+def objections_due(snapshot: Snapshot, roles: Roles, viewer: str | None) -> int:
+    """Count the open objections that the viewer may answer; nobody answers their own."""
+    return sum(roles.role(key) >= Role.MAINTAINER and did != viewer for key, did, _ in list_open(snapshot))
 
 
 def saved_filters(viewer: object, filters: QueueFilters) -> tuple[SavedFilter, ...]:

@@ -12,6 +12,7 @@ from scoring.formatting import visible
 from scoring.queries.contributors import PROVISIONAL_BELOW
 from scoring.queries.read import ContributorPage, QueueRow, Stored
 from scoring.types import Estimate, Lane
+from triage.models import Action
 from triage.presenters.contributor import RecordRow, record_view, record_words
 from triage.presenters.pills import Pill, pill
 from triage.presenters.text import age_words, interval_sentence, missing_evidence
@@ -113,6 +114,7 @@ class TableView:
 WHAT_IT_HOLDS = frozenset({"high_flag", "content_risk_high", "content_risk_above"})
 NOTHING_HELPS = "Nothing is missing from your side. If a reason is wrong, object."
 SEALED = "A person reads it before anything is said about it."
+ASKED = "A maintainer wrote last. Send a new round, or answer on Tangled."
 NEXT_STEPS: Mapping[Lane, str] = {
     Lane.FAST_LANE: "A maintainer may approve it after a short look.",
     Lane.NORMAL_QUEUE: "A maintainer will look at it.",
@@ -147,7 +149,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class OwnPull:
-    """An open pull request as its author reads of it; no `pill` and no reasons before an audit is answered."""
+    """An open pull request as its author reads of it; no `pill` and no reasons before an audit is answered.
+
+    `written` are the newest of `written_count` texts that maintainers wrote to its author here.
+    """
 
     row: QueueRow
     next_step: str
@@ -158,6 +163,8 @@ class OwnPull:
     interval: str = ""
     missing: tuple[str, ...] = ()
     helps: tuple[str, ...] = ()
+    written: tuple[Action, ...] = ()
+    written_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,14 +193,14 @@ class StoredView:
 def own_pull(row: QueueRow, place: Place | None, now: datetime) -> OwnPull:
     """Return where one stands, why, and what its author can do; without the thresholds, which are the maintainers'.
 
-    `place` is None where it is not in the inbox, or may not be told.
+    `place` is None where it is not in the inbox, waits for its author, or may not be told.
     """
     if row.is_sealed:
-        return OwnPull(row, SEALED, steps_of(row, now))
+        return OwnPull(row, ASKED if row.on_author else SEALED, steps_of(row, now))
     lane = Lane.NORMAL_QUEUE if row.shadow and row.verdict.lane is Lane.FAST_LANE else row.verdict.lane
     return OwnPull(
         row,
-        NEXT_STEPS[lane],
+        ASKED if row.on_author else NEXT_STEPS[lane],
         steps_of(row, now),
         _place_words(row, lane, place) if place else "",
         pill(row.verdict, row.shadow),

@@ -166,6 +166,7 @@ def row_acts(
         "pull_for_review": "Assigned to",
         "request_changes": "Changes requested by",
         "close": "To be closed, says",
+        "confirm_merge": "Merged, says",
     }
     lease = stand.lease
     refused = actions.OWN_WORK if is_own else refused_approval(row)
@@ -205,7 +206,7 @@ def _brief(done: Action, viewer: Person | None) -> str:
     if done.kind == Action.Kind.PULL_FOR_REVIEW and done.person == viewer:
         return "you"
     words = {"approve": "approved", "pull_for_review": "assigned", "request_changes": "asked", "close": "closing"}
-    return words[done.kind]
+    return words.get(done.kind, "merged")
 
 
 def _changed_words(changed: ChangedApproval | None, stand: Standing, viewer: Person | None) -> str:
@@ -354,6 +355,8 @@ DONE_WORDS = {
     "close": "Request to close {} saved.",
     "dismiss_finding": "False alarm noted in {}.",
     "restore_finding": "Problem noted again in {}.",
+    "confirm_merge": "Merge of {} confirmed.",
+    "deny_merge": "Merge of {} denied.",
 }
 
 

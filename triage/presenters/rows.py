@@ -48,6 +48,7 @@ TINTS = 6  # avatar colours in components.css
 MINUS = "\N{MINUS SIGN}"  # as wide as a plus, so that signed figures align
 FAILED_NAMED, NAME_LENGTH = 5, 60  # workflows that are named, and characters of each name
 CI_WORDS = {"passed": "passed", "failed": "failed", "running": "running", "never_ran": "did not run on this round"}
+CLAIMED = "Its author says that it was merged, and nothing confirms it. No lane depends on that."
 TESTS_FAIL = "Its tests fail. No lane depends on tests, so look at them before you approve."
 BAR_WIDTH = 200  # units of the factor bars' viewBox; the middle is zero
 # The order of the queue. Bucket, heading, icon, and what an empty one says.
@@ -404,7 +405,8 @@ def _row_judgement(row: QueueRow, more: Expanded) -> Judgement:
     made = judgement(row.verdict, row.path, row.content_risk is not None, more.explained, row.shadow, more.exact)
     if row.hidden_by:
         made = replace(made, interval=f"{hidden_words(row.hidden_by)}.", missing=())
-    return replace(made, reasons=(*made.reasons, TESTS_FAIL)) if row.ci == "failed" else made
+    beside = ((CLAIMED, row.claim), (TESTS_FAIL, row.ci == "failed"))
+    return replace(made, reasons=(*made.reasons, *(words for words, holds in beside if holds)))
 
 
 def fact_lines(facts: ChangeFacts) -> tuple[tuple[str, str], ...]:

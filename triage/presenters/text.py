@@ -63,6 +63,8 @@ DONE = {
     "close": "asked to close it, not sent to Tangled",
     "dismiss_finding": "marked a finding as a false alarm",
     "restore_finding": "marked a finding as a problem again",
+    "confirm_merge": "said that it was merged",
+    "deny_merge": "said that it was not merged",
 }
 OUTCOMES = {"clean": "clean", "needed_fix": "needing a fix", "reverted": "reverted"}
 BECAME = {

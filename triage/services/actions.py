@@ -33,12 +33,20 @@ OTHER_WAS_FIRST = "Nothing changed: somebody acted on it before you. Here is the
 WRITTEN = (Action.Kind.NOTE, Action.Kind.COMMENT, Action.Kind.REQUEST_CHANGES, Action.Kind.CLOSE)
 REFUSALS = (Action.Kind.REQUEST_CHANGES, Action.Kind.CLOSE)
 REVIEWS = (Action.Kind.PULL_FOR_REVIEW, *REFUSALS)
-ENDINGS = (Action.Kind.APPROVE, *REFUSALS)  # actions after which that round needs no further look
+VERDICTS = (*REFUSALS, Action.Kind.CONFIRM_MERGE)
+TO_AUTHOR = (Action.Kind.COMMENT, Action.Kind.REQUEST_CHANGES)  # notes and reasons are for maintainers
+ON_CLAIM = (Action.Kind.CONFIRM_MERGE, Action.Kind.DENY_MERGE)
+ENDINGS = (
+    Action.Kind.APPROVE,
+    *REFUSALS,
+    Action.Kind.CONFIRM_MERGE,
+)  # actions after which that round needs no further look
 ACTED = "select 1 from triage_action where pull_uri in (select value from json_each(%s)) limit 1"
 LOOKED_AT = "select 1 from triage_lease where expires_at > %s and pull_uri in (select value from json_each(%s)) limit 1"
 UNDOABLE = "select 1 from triage_action where person_id = %s and undone_at is null and effective_at >= %s limit 1"
 APPROVED = "select 1 from triage_action where made_at >= %s and kind = 'approve' and undone_at is null limit 1"
 OWN_WORK = "Nothing changed. You sent this pull request, so somebody else must approve it."
+OWN_CLAIM = "Nothing changed. You sent this pull request, so somebody else must say whether it was merged."
 NOT_MERGED = "Nothing changed. It was not merged, so it has no outcome."
 REVOKE_FIRST = "Nothing changed. This round is approved: revoke the approval first."
 TOO_LATE = "The 10 seconds are over. Use Revoke approval."
@@ -166,6 +174,16 @@ def undoable(person: Person, now: datetime) -> list[Action]:
     )
 
 
+def written_to_author(uri: str, now: datetime) -> Any:
+    """Return what maintainers wrote to the author of a pull request and can no longer undo, newest first.
+
+    Returns a query set. What the author wrote as a maintainer is left out.
+    """
+    written = Action.objects.filter(pull_uri=uri, kind__in=TO_AUTHOR, undone_at=None, effective_at__lt=now)
+    author = uri.removeprefix("at://").partition("/")[0]
+    return written.exclude(person__did=author).order_by("-pk")
+
+
 def acted_on(person: Person) -> list[str]:
     """Return the pull requests that a person approved, was assigned or refused, whatever their outcome."""
     kinds = (Action.Kind.APPROVE, *REVIEWS)
@@ -221,7 +239,9 @@ def standing(actions: Sequence[Action], seen: Seen, lease: Lease | None = None) 
             continue
         if action.kind == Action.Kind.RELEASE:
             approval = own_approval = review = answered = None
-        elif action.kind == Action.Kind.PULL_FOR_REVIEW or (action.kind in REFUSALS and _is_of_round(action, seen)):
+        elif action.kind == Action.Kind.DENY_MERGE and review and review.kind == Action.Kind.CONFIRM_MERGE:
+            review = None
+        elif action.kind == Action.Kind.PULL_FOR_REVIEW or (action.kind in VERDICTS and _is_of_round(action, seen)):
             review = action
         elif action.kind == Action.Kind.REQUEST_CHANGES:
             answered = action
@@ -276,7 +296,7 @@ def _check(person: Person, wanted: Wanted, subject: Subject, current: Standing) 
     """Refuse an action that this person cannot take on a pull request in its present state."""
     if wanted.kind not in Action.Kind.values:
         raise ActionProblem("This action does not exist.")
-    if wanted.kind in (Action.Kind.APPROVE, *REVIEWS) and subject.state != "open":
+    if wanted.kind in (Action.Kind.APPROVE, *REVIEWS, *ON_CLAIM) and subject.state != "open":
         raise Conflict(f"Nothing changed: it is already {subject.state}.", [wanted.uri])
     if wanted.kind in REFUSALS and current.approval:
         raise Conflict(REVOKE_FIRST, [wanted.uri])
@@ -285,6 +305,8 @@ def _check(person: Person, wanted: Wanted, subject: Subject, current: Standing) 
         raise Conflict(sentence, [wanted.uri])
     if wanted.kind == Action.Kind.APPROVE and subject.author.did == person.did:
         raise Conflict(OWN_WORK, [wanted.uri])
+    if wanted.kind in ON_CLAIM and subject.author.did == person.did:
+        raise Conflict(OWN_CLAIM, [wanted.uri])
     if (wanted.outcome in Action.Outcome.values) != (wanted.kind == Action.Kind.OUTCOME):
         raise ActionProblem("Choose an outcome: clean, needed a fix, or reverted.")
     if wanted.kind == Action.Kind.OUTCOME and subject.state != "merged":

@@ -1,13 +1,17 @@
 """Objections and the wish to be left out: each is saved, answered, logged and sent to the worker in one transaction."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
+from ingest.store.snapshots import PerSnapshot, Snapshot
 from scoring.formatting import visible
-from scoring.pipeline.interventions import DAYS, RecordObjection
+from scoring.pipeline.interventions import DAYS
+from scoring.queries import read
+from scoring.queries.read import RecordObjection
 from triage.access.tokens import new_secret
 from triage.models import LeaderboardWish, Objection, Person
 from triage.models.accounts import is_any, log_change
@@ -24,7 +28,9 @@ SPEAKERS = {
     Objection.Source.MAINTAINER: "A maintainer of {repository}, in the contributor's name,",
 }
 OBJECTED = "select 1 from triage_objection where did = %s and pull_uri in (%s, '') limit 1"
+OPEN = "select 1 from triage_objection where state = 'open' limit 1"
 AT_ONCE = 20  # open objections of one contributor
+_records = PerSnapshot[tuple[RecordObjection, ...]](1)
 
 
 class ObjectionProblem(Exception):
@@ -103,6 +109,25 @@ def answer(key: str, record: RecordObjection | None, by: Person, state: str, tex
         )
         _notify_worker(objection, now)
     return objection
+
+
+def unanswered_records(snapshot: Snapshot | None) -> Mapping[str, RecordObjection]:
+    """Return the objections made by records that nobody has answered as they are now, by at-uri."""
+    records = _records.get(snapshot, "", lambda: read.record_objections(snapshot)) if snapshot else ()
+    if not records:
+        return {}
+    answered = dict(Objection.objects.filter(source=Objection.Source.RECORD).values_list("key", "record_cid"))
+    return {record.uri: record for record in records if answered.get(record.uri) != (record.record_cid or "")}
+
+
+def list_open(snapshot: Snapshot) -> list[tuple[str, str, datetime]]:
+    """Return the repository's key, the contributor and the day by which to answer, of each open objection."""
+    records = unanswered_records(snapshot)
+    made = [(one.repo_key, one.did, one.due_at.replace(tzinfo=UTC)) for one in records.values()]
+    if is_any(OPEN):
+        stored = Objection.objects.filter(state=Objection.State.OPEN).exclude(key__in=records)
+        made += stored.values_list("repo_key", "did", "due_at")
+    return made
 
 
 def wish(did: str, left_out: bool, source: str, by: Person | None, now: datetime) -> None:

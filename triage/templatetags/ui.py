@@ -9,7 +9,7 @@ from django import template
 from django.conf import settings
 from django.template.loader import get_template
 from django.templatetags.static import static
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from scoring.formatting import percent, percent_in_full, percent_interval, risk_percent, trust_figure
@@ -110,6 +110,13 @@ def draft_links(links: DraftLinks | None, note: NoteView) -> SafeString:
 def say_label(kind: str) -> str:
     """Return the label of the text field for this action."""
     return SAY_LABELS[kind]
+
+
+@register.filter
+def lines(text: str) -> SafeString:
+    """Return a person's text escaped, its lines kept, with the characters that hide in them spelled out."""
+    split = text.replace("\r\n", "\n").split("\n")
+    return format_html_join(SafeString("<br>"), "{}", ((words.visible(line),) for line in split))
 
 
 @register.simple_tag

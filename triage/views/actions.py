@@ -47,6 +47,7 @@ NO_ROW = "Nothing changed. It is not judged yet, or its author's account is gone
 NO_LONGER_FAST = "Nothing changed. This left the fast lane meanwhile."
 SAY_WHY = "Nothing changed. It is flagged: say why you approve it anyway."
 SAY_WHY_FAILED = "Nothing changed. Its CI failed: say why you approve it anyway."
+NO_CLAIM = "Nothing changed: its author does not say any more that it was merged. Here is the current state."
 NO_FINDING = "Nothing changed. The latest round does not have this finding."
 SIGNED_OUT = "Nothing changed: you are signed out. Copy your text, then sign in again."
 Answer = Callable[[Request, Snapshot], HttpResponse]
@@ -81,6 +82,7 @@ def act(request: Request, snapshot: Snapshot) -> HttpResponse:
         return _answer_second_click(request)
     try:
         _check_approvable(snapshot, wanted, subject, request.POST.get("lane", ""))
+        _check_claimed(snapshot, wanted)
         wanted = _with_scanner(snapshot, wanted, subject)
         (made,) = actions.act(person, {subject.uri: subject}, [wanted], now)
     except Conflict as conflict:
@@ -113,6 +115,15 @@ def _check_approvable(snapshot: Snapshot, wanted: Wanted, subject: Subject, show
         raise Conflict(SAY_WHY, [wanted.uri])
     if row and row_pill(row).kind == "fast" and row.ci == "failed" and not wanted.note.strip():
         raise Conflict(SAY_WHY_FAILED, [wanted.uri])
+
+
+def _check_claimed(snapshot: Snapshot, wanted: Wanted) -> None:
+    """Conflict where no row offers to say whether it was merged: nobody claims it, or an audit hides the claim."""
+    if wanted.kind not in actions.ON_CLAIM:
+        return
+    row = as_shown.pull(snapshot, wanted.uri)
+    if row is None or row.is_sealed or not row.claim:
+        raise Conflict(NO_CLAIM, [wanted.uri])
 
 
 def _with_scanner(snapshot: Snapshot, wanted: Wanted, subject: Subject) -> Wanted:

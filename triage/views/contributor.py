@@ -24,6 +24,7 @@ from triage.context import present
 from triage.models import ContributorLink, Objection, Person
 from triage.presenters import queue as as_shown
 from triage.presenters import rights
+from triage.services.actions import written_to_author
 from triage.services.audit import hiding_audits
 from triage.services.erasure import account_of, said_by
 from triage.services.objections import ONLY_THE_CONTRIBUTOR, ObjectionProblem, object_to, wish
@@ -35,6 +36,7 @@ DATA, DECISION = ContributorLink.Purpose.DATA, ContributorLink.Purpose.DECISION
 _reading = threading.Lock()
 WAIT_SECONDS = 5.0
 SHOWN = 20  # open pull requests on a contributor's own page
+WRITTEN_SHOWN = 20  # of the texts that maintainers wrote about one, each 2,000 characters at most
 AnyResponse = TypeVar("AnyResponse", bound=HttpResponseBase)
 ONLY_EVERYWHERE = "Only the contributor or a maintainer of the whole site can change this."
 
@@ -253,9 +255,12 @@ def _open_pulls(snapshot: Snapshot, did: str) -> dict[str, Any]:
 
 
 def _own_pull(snapshot: Snapshot, row: read.QueueRow) -> rights.OwnPull:
-    """Return one pull request with its place in its lane; a drawn one has no place."""
+    """Return one pull request with its place in its lane, and with what maintainers wrote to its author.
+
+    A drawn one has no place, nor one that waits for its author.
+    """
     order: tuple[str, ...] = ()
-    if not (row.is_sealed or row.own):
+    if not (row.is_sealed or row.own or row.on_author):
         query = as_shown.as_it_stands(snapshot, read.QueueQuery(repository=row.repository_key))
         bucket = read.lanes(snapshot, [row.uri], query).get(row.uri)
         order = read.queue_order(snapshot, replace(query, bucket=bucket))
@@ -263,7 +268,9 @@ def _own_pull(snapshot: Snapshot, row: read.QueueRow) -> rights.OwnPull:
     if row.uri in order:
         heard = first_answer(snapshot, row.repository_key, " there", row.first_timer)
         place = rights.Place(order.index(row.uri) + 1, len(order), heard)
-    return rights.own_pull(row, place, present(snapshot))
+    written = written_to_author(row.uri, timezone.now())
+    shown = tuple(written[:WRITTEN_SHOWN])
+    return replace(rights.own_pull(row, place, present(snapshot)), written=shown, written_count=written.count())
 
 
 def _stored(request: Request, did: str, whole: bool) -> read.Stored | None:

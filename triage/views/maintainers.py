@@ -25,7 +25,7 @@ from triage.models import ContributorLink, Objection, Person
 from triage.presenters import queue as as_shown
 from triage.presenters import rights as rights_words
 from triage.presenters.pills import lane_word
-from triage.services.objections import ObjectionProblem, answer, speaker_words
+from triage.services.objections import ObjectionProblem, answer, speaker_words, unanswered_records
 from triage.views.contributor import did_of, objection_choices, open_offers, refused
 
 SHOWN = 200  # objections on the page, and links of one contributor
@@ -46,6 +46,7 @@ class ObjectionView:
     state: str
     answer: str
     late: bool
+    answered_at: datetime | None = None
     may_answer: bool = False
 
 
@@ -132,7 +133,12 @@ def answer_objection(request: Request) -> HttpResponse:
         raise PermissionDenied("Somebody else must answer your own objection.")
     try:
         answer(
-            key, _records(request).get(key), by, _posted(request, "state"), _posted(request, "answer"), timezone.now()
+            key,
+            unanswered_records(request.snapshot).get(key),
+            by,
+            _posted(request, "state"),
+            _posted(request, "answer"),
+            timezone.now(),
         )
     except ObjectionProblem as problem:
         return refused(request, problem.status, str(problem), _posted(request, "answer"))
@@ -179,28 +185,27 @@ def _objections(request: Request, state: str | None) -> list[ObjectionView]:
     """Return the objections of pages and records together, earliest due first."""
     now = timezone.now()
     stored = Objection.objects.filter(Q() if state is None else Q(state=state)).order_by("due_at", "pk")
-    records = _records(request)
-    answered = dict(Objection.objects.filter(source=Objection.Source.RECORD).values_list("key", "record_cid"))
-    unanswered = [
-        objection for objection in records.values() if answered.get(objection.uri) != (objection.record_cid or "")
-    ]
+    unanswered = unanswered_records(request.snapshot)
     names = read.repository_names(request.snapshot) if request.snapshot else {}
-    shown = [
-        _stored_view(objection, names, now)
-        for objection in stored
-        if objection.key not in {record.uri for record in unanswered}
-    ]
+    shown = [_stored_view(objection, names, now) for objection in stored if objection.key not in unanswered]
     return sorted(
-        [*shown, *(_record_view(objection, now) for objection in unanswered)], key=lambda objection: objection.due_at
+        [*shown, *(_record_view(record, now) for record in unanswered.values())], key=lambda objection: objection.due_at
     )
 
 
-def _records(request: Request) -> Mapping[str, read.RecordObjection]:
-    return {record.uri: record for record in read.record_objections(request.snapshot)} if request.snapshot else {}
-
-
 def _stored_view(objection: Any, names: Mapping[str, str], now: datetime) -> ObjectionView:
-    shared_fields = ("key", "did", "pull_uri", "repo_key", "text", "made_at", "due_at", "state", "answer")
+    shared_fields = (
+        "key",
+        "did",
+        "pull_uri",
+        "repo_key",
+        "text",
+        "made_at",
+        "due_at",
+        "state",
+        "answer",
+        "answered_at",
+    )
     late = objection.state == Objection.State.OPEN and objection.due_at < now
     spoken_by = speaker_words(objection.source, names.get(objection.repo_key, objection.repo_key))
     return ObjectionView(**{name: getattr(objection, name) for name in shared_fields}, spoken_by=spoken_by, late=late)

@@ -2,7 +2,9 @@
 
 import json
 import socket
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ import pytest
 
 from ingest.backfill.account import Sources
 from ingest.backfill.owners import LISTED, NOT_ASKED, Owner, OwnerProblem, find_owned, make_known
+from ingest.backfill.runs import begin
+from ingest.backfill.turn import BackfillProblem, take_turn
 from ingest.clock import from_microseconds
 from ingest.http.fetcher import Fetcher
 from ingest.records import watched
@@ -199,14 +203,20 @@ def nobody(host: str) -> Sequence[str]:
 
 def test_without_a_network_nobody_is_told_that_a_handle_is_misspelt(drive: Store) -> None:
     sources = Sources(Fetcher(resolver=nobody, texts=lambda name: []), PLC, (), (), drive.path.parent, At(NOW))
-    offline = "No server can be reached from here (plc.directory has no address that can be looked up), so "
-    with pytest.raises(OwnerProblem) as refused:
-        find_owned(drive, sources, HANDLE, print)
-    told = f"{offline}{HANDLE} was not looked up. Connect this machine to the network, or give the DID."
-    assert str(refused.value) == told
+    offline = "No server can be reached from here (DNS finds no such name: plc.directory)"
+    for name in (ANA, HANDLE):
+        with pytest.raises(OwnerProblem) as refused:
+            find_owned(drive, sources, name, print)
+        told = f"{offline}, so {name} was not looked up. Connect this machine to the network."
+        assert str(refused.value) == told, "neither sends to the other"
     with pytest.raises(watched.UnknownRepository) as refused_too:
         make_known(drive, sources, [f"{HANDLE}/lantern"])
     assert str(refused_too.value) == f"{HANDLE}/lantern was not added. {told}"
+    hosts = replace(sources, hosts=("https://relay.example.test",), collections=(REPOSITORY,))
+    begin(drive, "first_start")
+    with pytest.raises(BackfillProblem) as stopped:
+        take_turn(drive, hosts, threading.Event())
+    assert str(stopped.value) == f"{offline}. Connect this machine to the network", "no setting mends that"
 
 
 def test_a_knot_that_is_silent_hides_no_repository(drive: Store) -> None:

@@ -231,6 +231,44 @@ def test_a_mirror_read_after_the_claim_contradicts_it(store: Store) -> None:
     assert standing(store) == ("merged", VERIFIED)
 
 
+def decide(store: Store, did: str, kind: str, known_from: datetime) -> None:
+    """What a maintainer of this site says of a claimed merge."""
+    row: dict[str, object] = {
+        "kind": kind,
+        "outcome": None,
+        "note": "",
+        "pull_uri": ONE,
+        "record_cid": None,
+        "round": 0,
+        "patch_id": None,
+    }
+    row |= {"action_key": f"{did} {kind} {known_from}", "batch": None, "made_at": known_from, "known_from": known_from}
+    with store.write() as txn:
+        row |= {"repository_id": txn.value(NUMBER), "actor_id": txn.person_ids([did])[did]}
+        txn.append("maintainer_actions", [row])
+    settle(store)
+
+
+def test_a_maintainer_here_settles_a_claimed_merge_until_somebody_who_may_push_says_otherwise(store: Store) -> None:
+    frames = world((MARA, "merged"))
+    take(store, frames)
+    for kind in ("confirm_merge", "deny_merge"):
+        decide(store, MARA, kind, at(2))
+    assert standing(store) == ("open", UNVERIFIED), "nobody's word about their own counts"
+    decide(store, ANA, "deny_merge", at(2))
+    assert standing(store) == ("open", CONTRADICTED)
+    frames.status(MARA, ONE, "merged")
+    take(store, frames[-1:])
+    assert standing(store) == ("open", UNVERIFIED), "a new claim is not settled by an older word"
+    decide(store, ANA, "confirm_merge", at(4))
+    assert rows(store, STANDING) == [("merged", VERIFIED, at(4), at(4))]
+    for actor, expected in ((MARA, ("merged", VERIFIED)), (SEED, ("open", UNVERIFIED))):
+        frames.extend([b""] * 2)
+        frames.status(actor, ONE, "open")
+        take(store, frames[-1:])
+        assert standing(store)[0] == expected[0]
+
+
 @pytest.mark.parametrize(
     "told",
     [

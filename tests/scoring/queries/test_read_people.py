@@ -81,7 +81,7 @@ def test_a_contributors_page_tells_the_same_as_the_score(played: Result, world: 
         (((SEED, "closed"),), "not merged"),
         (
             ((SEED, "closed"), (MARA, "merged")),
-            "not merged; author says merged, but the repository says not",
+            "not merged; author says merged, but a maintainer or the repository says not",
         ),
     ],
 )

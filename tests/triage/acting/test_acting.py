@@ -8,14 +8,15 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
+from ingest.store.database import StreamClock
 from tests.ingest.stream.frames import ANA as TUTOR
 from tests.ingest.stream.frames import MALLORY, MARA, REPO
 from tests.pipeline import Later
 from tests.scoring.pipeline.offered_world import SECOND, a_new_round, learn
 from tests.scoring.small import OFFERED
 from tests.triage.worlds.acting_site import ANA, HTMX, NOON, ActingSite, approved, last_key
-from triage.access.tokens import create_token
-from triage.models import Action, Change, Lease, OutboxEntry, outbox
+from triage.access.tokens import create_token, make_link
+from triage.models import Action, Change, Lease, OutboxEntry, Person, outbox
 from triage.presenters.rows import row_anchor
 from triage.services.erasure import account_of, forget_account
 
@@ -274,3 +275,82 @@ def test_approve_and_merge_keeps_the_pull_request_open_and_shows_how_to_merge_it
 
 def page(client: Client) -> str:
     return unescape(client.get(f"/pull/{OFFERED}").content.decode())
+
+
+def test_the_author_reads_what_is_asked_of_them_whole_and_once_whose_turn_it_is(
+    site: ActingSite, ana: Client, ben: Client
+) -> None:
+    asked = "<script>alert(1)</script> Please \u202etest\r\nit. " + "x" * 1_900
+    kinds = (("request_changes", asked), ("comment", "I like it."), ("note", "He is slow."), ("close", "Old."))
+    for version, (kind, words) in enumerate(kinds):
+        ben.post("/act", site.form(kind, version=version, note=words))
+    by = Person.objects.get(did=ANA)
+    links = [(kind, make_link(by, MARA, REPO, pull, site.now)) for kind, pull in (("data", ""), ("decision", OFFERED))]
+
+    def own_pull_of(kind: str, token: str) -> str:
+        page = Client().get(f"/c/{MARA}/{kind}/{token}").content.decode()
+        return page.partition("<h1>")[2].partition("What helps")[0]
+
+    assert not any("What maintainers wrote here" in own_pull_of(*link) for link in links), "it can be undone yet"
+    site.after(11)
+    site.work()
+    for link in links:
+        page = own_pull_of(*link)
+        assert "&lt;script&gt;alert(1)&lt;/script&gt; Please ⟨U+202E⟩test<br>it. " + "x" * 1_900 + "</bdi>" in page
+        assert "Changes requested on round 1, <time" in page
+        assert 0 < page.find("I like it.") < page.find("Please"), "the newest first"
+        assert not re.search(r"\bben\b|He is slow|Old\.", page), "names, notes and reasons are the maintainers'"
+        assert page.count("Waits for your answer") == 1
+        assert "Send a new round, or answer on Tangled." in page
+        assert not re.search(r"A maintainer (will|has to) look|It is \d", page), "it is not a maintainer's turn"
+    for version in range(4, 26):
+        ben.post("/act", site.form("comment", version=version, note=f"Number {version}."))
+    ben.post("/act/undo", {"key": last_key()})
+    site.after(11)
+    page = own_pull_of(*links[0])
+    assert "The newest 20 of 23." in page
+    assert re.findall(r"Number (\d+)\.", page) == [str(number) for number in range(24, 4, -1)]
+
+
+def test_a_merge_that_its_author_claims_is_settled_by_another_maintainer_where_they_see_it(
+    site: ActingSite, ana: Client
+) -> None:
+    frames = Later(StreamClock(site.result.store).now())
+    frames.status(MARA, OFFERED, "merged", rkey="claim")
+    learn(site.result, frames)
+    site.work()
+    mara, opened = site.maintainer(MARA, "mara.example"), f"/?open={quote_plus(OFFERED)}"
+    page = unescape(ana.get(opened).content.decode())
+    why = page.partition("Why this lane")[2].partition("Checks")[0]
+    assert "Its author says that it was merged, and nothing confirms it." in why
+    assert "A maintainer who says that it was merged takes it out of the inbox." in why
+    assert why.count('value="confirm_merge">It was merged<') == why.count('value="deny_merge">It was not<') == 1
+    assert 'value="confirm_merge"' not in mara.get(opened).content.decode(), "nobody settles their own claim"
+    for client, form in ((mara, site.form("confirm_merge")), (ana, site.form("confirm_merge", SECOND))):
+        assert client.post("/act", form).status_code == 409
+    assert not Action.objects.exists()
+
+    def proof() -> str:
+        return site.result.value(
+            f"select concat(state, ' ', merge_proof) from pull_requests where pull_uri = '{OFFERED}'"
+        )
+
+    said = {"deny_merge": "open contradicted", "confirm_merge": "merged verified"}
+    for at, (kind, expected) in enumerate(said.items()):
+        before = proof()
+        ana.post("/act", site.form(kind, version=3 * at))
+        ana.post("/act/undo", {"key": last_key()})
+        site.after(11)
+        site.work()
+        assert proof() == before, "it was undone"
+        assert ana.post("/act", site.form(kind, version=3 * at + 2)).status_code == 302
+        assert (at == 0) or "Merged, says you" in ana.get(opened).content.decode()
+        site.after(11)
+        site.work()
+        assert proof() == expected
+        assert "unconfirmed" not in ana.get("/").content.decode()
+    history = unescape(re.sub("<[^>]+>", " ", ana.get(f"/history/{OFFERED}").content.decode()))
+    assert re.search(r"ana\.example\s+said that it was merged", history)
+    assert re.search(r"ana\.example\s+said that it was not merged", history)
+    assert "Said that it was merged" in ana.get("/changes").content.decode()
+    assert "Mend the lamp" in ana.get("/settled").content.decode()

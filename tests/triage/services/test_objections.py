@@ -3,6 +3,7 @@
 import random
 import re
 from collections.abc import Iterator
+from datetime import UTC
 from html import unescape
 from importlib import import_module
 from pathlib import Path
@@ -14,11 +15,15 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from ingest.http.fetcher import Fetcher
+from ingest.records.registry import DEFAULT_AUTHORITY
+from ingest.store import snapshots
 from ingest.store.database import StreamClock
 from ingest.store.snapshots import publish
+from scoring.pipeline.interventions import RecordObjection, record_objections
 from tests.conftest import Count
-from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, STRANGER, pull_uri
+from tests.ingest.stream.frames import ANA, CREATED, MALLORY, MARA, REPO, SEED, STRANGER, Frames, pull_uri
 from tests.pipeline import Result, prepared
+from tests.scoring.small import feed
 from tests.triage.worlds.acting_site import ActingSite, maintainer
 from tests.triage.worlds.lane_site import NEXT, lane_site
 from tests.triage.worlds.small_site import CABIN, OFFERED, frames_of_it, play
@@ -69,6 +74,11 @@ def held(world: Result) -> dict[str, str]:
     }
 
 
+def world_records(world: Result) -> tuple[RecordObjection, ...]:
+    with world.reading() as rows:
+        return record_objections(rows)
+
+
 def text(client: Client, address: str) -> str:
     return unescape(client.get(address).content.decode()).replace("<bdi>", "").replace("</bdi>", "")
 
@@ -90,6 +100,34 @@ def test_an_empty_objection_by_a_maintainer_of_cabin_holds_nothing_in_lantern(wo
     assert seed.post("/objections/answer", told).status_code == 403
     assert ana.post("/objections/answer", told).status_code == 302
     assert held(world) == {}
+
+
+def test_an_open_objection_is_counted_wherever_work_is_for_those_who_may_answer_it(
+    world: Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "LOOK_SECONDS", 0.0)  # a reader looks for a newer one twice a second
+    ana, seed, mara = maintainer(ANA, CABIN), maintainer(SEED, REPO), maintainer(MARA, CABIN)
+    assert mara.post(f"/c/{MARA}/objection", {**TOLD, "pull": IN_CABIN}).status_code == 200
+    frames = Frames()
+    frames.extend([b""] * world.value("select count(*) from events"))  # so that its revision is a later one
+    sent = {"text": "No", "createdAt": CREATED, "subject": IN_CABIN}
+    frames.commit(MARA, f"{DEFAULT_AUTHORITY}.objection", "one", sent)
+    feed(world, frames[-1:])
+    deliver(world)
+    by_record = next(one.uri for one in world_records(world))
+    due = Objection.objects.get().due_at
+    assert "More, 2 due<" in text(ana, "/")
+    for address in ("/", "/dashboard"):
+        assert "Objections (2 open)" in text(ana, address)
+        assert "Objections (" not in text(seed, address), "a maintainer of another repository answers neither"
+        assert "Objections (" not in text(mara, address), "nobody answers their own"
+    first = min(due, next(iter(world_records(world))).due_at.replace(tzinfo=UTC))
+    assert f"Open objections: 2, the first to be answered by {first.day} {first:%B %Y}." in text(ana, "/digest")
+    assert "Open objections: 2" in text(ana, f"/digest?repository={CABIN}")
+    assert "No objection is open." in text(ana, f"/digest?repository={REPO}")
+    for left, key in ((1, by_record), (0, Objection.objects.get().key)):
+        ana.post("/objections/answer", {"key": key, "state": "rejected", "answer": "No"})
+        assert (f"More, {left} due<" in text(ana, "/")) == bool(left)
 
 
 def test_nor_does_one_that_names_a_pull_request_or_the_repository_of_others(world: Result) -> None:

@@ -296,7 +296,9 @@ def test_an_objection_by_link_has_a_state_a_date_and_an_answer(client: Client, s
     told = {"key": found.key, "state": "accepted", "answer": "You are right."}
     assert maintainer.post("/objections/answer", told).status_code == 302
     assert maintainer.post("/objections/answer", told).status_code == 409
-    assert "You are right." in text(client.get(data_address(link(seed))))
+    told_on = f"{timezone.now().day} {timezone.now():%b %Y}"
+    assert f"Answer of {told_on}: “<bdi>You are right.</bdi>”" in text(client.get(data_address(link(seed))))
+    assert f"Answer of {told_on}: <bdi>You are right." in text(maintainer.get("/objections?all"))
     kinds = list(Change.objects.order_by("pk").values_list("person__did", "what"))
     assert kinds[2:4] == [(None, "objection.made"), (SEED, "objection.accepted")]
     saved = client.post(f"/c/{MARA}/leaderboard", {"link": data, "out": "yes"})

@@ -4,6 +4,7 @@ import re
 from datetime import datetime, timedelta
 
 import pytest
+from django.test import Client
 from django.utils import timezone
 from playwright.sync_api import Page, expect
 
@@ -12,7 +13,7 @@ from tests.ingest.stream.frames import MARA, REPO, SEED
 from tests.triage.conftest import OpenPage
 from tests.triage.worlds.small_site import OFFERED
 from triage.access.tokens import make_link
-from triage.models import LeaderboardWish, Objection, Person
+from triage.models import LeaderboardWish, Maintainer, Objection, Person
 from triage.services.objections import answer
 
 pytestmark = pytest.mark.usefixtures("live_server", "small")
@@ -61,7 +62,7 @@ def test_by_their_link_to_one_decision_somebody_objects_and_reads_the_answer(
     expect(page.locator("main")).to_contain_text(re.compile("Open, to be answered by .*It is <b>my</b> own work."))
     answer(Objection.objects.get().key, None, keeper, "accepted", "We read it again.", timezone.now())
     page.reload()
-    expect(page.locator("main")).to_contain_text(re.compile("Accepted: .*Answer: “We read it again.”"))
+    expect(page.locator("main")).to_contain_text(re.compile(r"Accepted: .*Answer of \d+ \w+ \d+: “We read it again.”"))
 
 
 def test_a_link_to_one_decision_shows_no_objection_to_something_else(keeper: Person, open_page: OpenPage) -> None:
@@ -85,3 +86,21 @@ def test_no_other_site_learns_a_private_link(
         page.evaluate("address => location.assign(address)", f"{other.origin}/")
     asked = next(one for one in other.requests if one.path == "/")
     assert not {"referer", "origin"} & {name.lower() for name in asked.headers}
+
+
+def test_a_button_copies_a_private_link_and_the_answer_to_paste(keeper: Person, open_page: OpenPage) -> None:
+    Maintainer.objects.create(person=keeper, repo_key=REPO)
+    client = Client()
+    client.force_login(keeper)
+    page = open_page(client=client)
+    page.goto(f"/c/{MARA}/rights")
+    page.get_by_role("button", name="Create a link for 30 days").click()
+    for name, field in (("Copy the link", "The link"), ("Copy the answer", "An answer to paste")):
+        button = page.get_by_role("button", name=name)
+        button.click()
+        expect(page.get_by_role("button", name="Copied").last).to_be_visible()
+        page.evaluate("document.body.append(Object.assign(document.createElement('textarea'), { id: 'pasted' }))")
+        page.locator("#pasted").focus()
+        page.keyboard.press("Control+V")
+        expect(page.locator("#pasted")).to_have_value(page.get_by_label(field, exact=True).input_value())
+        page.evaluate("document.getElementById('pasted').remove()")

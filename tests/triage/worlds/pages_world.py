@@ -24,7 +24,7 @@ from triage.models import Maintainer
 from triage.models import Person as Account
 from triage.presenters import lane_heads
 from triage.presenters import queue as as_shown
-from triage.services import audit, snoozing
+from triage.services import audit, objections, snoozing
 from triage.views import inbox, lane_offers
 
 
@@ -313,6 +313,10 @@ class DrawnWorld:
         """Nothing was drawn."""
         return ()
 
+    def record_objections(self, snapshot: object) -> tuple[read.RecordObjection, ...]:
+        """Nobody objected by a record."""
+        return ()
+
     def row_states(self, snapshot: object, uris: Sequence[str]) -> dict[str, read.RowState]:
         """Nobody commented on anything."""
         stand = self.lanes(snapshot, uris)
@@ -410,7 +414,7 @@ def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
     monkeypatch.setattr(middleware, "snapshot_reader", lambda: reader)
     monkeypatch.setattr(context, "_newest", None)
     held = (as_shown._queues, as_shown._approved, as_shown._changed, lane_heads._states, lane_heads._heads)
-    held += (lane_offers._pasts, lane_offers._offers, audit._drawn, inbox._due, snoozing._states)
+    held += (lane_offers._pasts, lane_offers._offers, audit._drawn, inbox._due, snoozing._states, objections._records)
     for kept in held:
         monkeypatch.setattr(kept, "get", lambda snapshot, key, make: make())  # a drawn one changes
     monkeypatch.setattr(read, "hidden_because", lambda snapshot, did: None)
@@ -422,6 +426,7 @@ def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
         "explain_trust",
         "vouches_worth_making",
         "audits_due",
+        "record_objections",
         "row_states",
         "unmarked_merges",
         "settled",

@@ -109,7 +109,8 @@ def _resolved_did(handle: str) -> str:
     try:
         return resolve_handle(fetcher, handle)
     except FetchProblem as problem:
-        raise CommandError(why_unresolved(fetcher, settings.PLC_URL, handle, problem)) from problem
+        why = why_unresolved(fetcher, settings.PLC_URL, handle, problem, did_suffices=True)
+        raise CommandError(why) from problem
 
 
 def _check_repository(text: str) -> str:
