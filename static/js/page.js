@@ -49,7 +49,7 @@ on("htmx:afterSwap", ({ detail: { target, requestConfig: { elt } = {} } }) => {
 });
 on("htmx:afterRequest", () => setTimeout(() => every(":is(.row-link, .offer).htmx-request")[0] || (awaited = "")));
 
-// What is typed stays until it is sent; a page's own words follow it.
+// What is typed stays until it is sent.
 const forget = (form) => every("[data-draft]", form).forEach(({ dataset }) => delete drafts[dataset.draft]);
 on("input", ({ target: { dataset, value } }) => dataset.draft && (drafts[dataset.draft] = value));
 on("submit", ({ target }) => target.hasAttribute("hx-post") || forget(target));
@@ -109,7 +109,7 @@ on("click", (event) => {
   ready();
 });
 
-// A key clicks the button that names it, in the row in hand first.
+// A key clicks its button, in the row in hand first.
 let before;
 let awaited = "";
 const steps = { n: [".finding", 1], p: [".finding", -1], "]": [".kept > summary", 1], "[": [".kept > summary", -1] };

@@ -93,7 +93,7 @@ def reliability(key: str, bins: Sequence[ShownBin], words: str = "") -> Plot | N
         summary=f"{sum(score_bin.n for score_bin in valid_bins):,} settled pull requests "
         f"in {_bins(len(valid_bins))}; {_outside_words(outside)}",
         height=330,
-        note="Across: what was said. Up: what came true. Band: an honest score stays within it everywhere in 95 of 100 cases."
+        note="Across: what was said. Up: what came true. Band: honest scores stay within it in 95 of 100 cases."
         + (
             ""
             if (low, high) == (0, 1)
