@@ -9,6 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
+from tests.triage.worlds.acting_site import invited
 from tests.triage.worlds.small_site import CABIN
 from triage.access.tokens import create_token, find_token
 from triage.models import ApiToken, Change, Maintainer, Person
@@ -26,7 +27,7 @@ def world(small: Path) -> None:
 
 def visitor(did: str, role: str = "", repo_key: str = REPO) -> Client:
     """Somebody signed in, with this role there."""
-    person = Person.objects.create(did=did)
+    person = Person.objects.create(did=did) if role else invited(did)
     if role:
         Maintainer.objects.create(person=person, repo_key=repo_key, role=role)
     client = Client()
