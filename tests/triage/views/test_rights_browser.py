@@ -89,7 +89,7 @@ def test_a_push_holder_asks_on_their_page_and_an_admin_accepts(keeper: Person, o
     expect(people.locator("main")).not_to_contain_text("Requests to maintain")
     assert Maintainer.objects.filter(person=keeper, repo_key=REPO, role="maintainer").exists()
     page.goto("/")
-    expect(page.get_by_role("link", name="Fast lane")).to_be_visible()
+    expect(page.get_by_role("link", name="Fast lane", exact=True)).to_be_visible()
 
 
 def test_by_their_link_to_one_decision_somebody_objects_and_reads_the_answer(
