@@ -18,6 +18,7 @@ from django.utils.functional import SimpleLazyObject
 from environs import Env, EnvError
 from environs import validate as check
 
+from ingest.atproto.syntax import MalformedDid, parse_account, parse_handle
 from ingest.records import registry
 from scoring.diff.globs import check_patterns
 from scoring.review.costs import parse_prices
@@ -112,6 +113,15 @@ def contact(address: str) -> None:
     )
     if address and (len(address) > 300 or re.fullmatch(f"{mail}|{page}", address) is None):
         raise check.ValidationError(f"{address[:300]!r} is not an address such as mailto:ana@site.example")
+
+
+def account(name: str) -> None:
+    """Refuse a text that is neither empty nor a handle nor a DID."""
+    if name and parse_handle(name) is None:
+        try:
+            parse_account(name)
+        except MalformedDid as problem:
+            raise check.ValidationError(f"{name[:100]!r} is not a handle such as ana.example.com or a DID") from problem
 
 
 def conditions(names: list[str]) -> None:
@@ -323,6 +333,9 @@ API_ANONYMOUS_A_MINUTE: int = env.int("API_ANONYMOUS_A_MINUTE", 120, validate=ch
 REVIEWS_AN_HOUR: int = env.int("REVIEWS_AN_HOUR", 60, validate=check.Range(min=1))
 CORS_ORIGINS: list[str] = env.list("CORS_ORIGINS", [], validate=each(cors))
 PUBLIC_READ: bool = env.bool("PUBLIC_READ", False) or PLACE.mode in ("demo", "replay")
+SIGN_IN: str = env.str("SIGN_IN", "anyone", validate=check.OneOf(("anyone", "invited")))
+FIRST_ADMIN: str = env.str("FIRST_ADMIN", "", validate=account)
+ACCEPT_PUSH_HOLDERS: bool = env.bool("ACCEPT_PUSH_HOLDERS", False)
 # The operator, shown at the foot of every page. A demo or a replay has none, and its pages say what they are.
 _STAGED = {"demo": "a demo with made-up people on this machine", "replay": "a replay of a recording on this machine"}
 STAGED = _STAGED.get(PLACE.mode, "")

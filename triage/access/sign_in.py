@@ -33,7 +33,18 @@ from ingest.atproto.syntax import LONGEST_DID, parse_handle
 from ingest.store.snapshots import Snapshot
 from scoring.queries import read
 from triage.access import throttle
-from triage.access.permissions import Role, Roles, roles_of, signed_in
+from triage.access.admission import SignInProblem, let_in
+from triage.access.permissions import (
+    NOT_INVITED,
+    NotInvited,
+    Role,
+    Roles,
+    has_admin,
+    is_invited,
+    roles_of,
+    session_roles,
+    signed_in,
+)
 from triage.access.problems import CHALLENGE, HOW_TO_READ, ApiProblem, mark_private, prefers_json, problem_response
 from triage.access.requests import Request
 from triage.access.tokens import (
@@ -48,6 +59,7 @@ from triage.access.tokens import (
 )
 from triage.models import Person, SignInMethod
 
+CLAIM = "first_admin"  # session key: the hash of the first admin's code, typed before signing in
 BY_LINK = "signed_in_by_link"  # session key: the link's holder may set a new password without the old one
 LONGEST = 1_000  # characters
 WRONG = "Wrong handle or password. You can also sign in with a one-time link."
@@ -143,6 +155,8 @@ def turned_away(request: Request, how: str = HOW_TO_READ) -> ApiProblem:
     """
     if how == HOW_TO_READ and held_to(request):
         return ApiProblem(403, ONE_REPOSITORY, code="one_repository")
+    if how == HOW_TO_READ and isinstance(request.user, Person) and not bearer_secret(request):
+        return ApiProblem(403, NOT_INVITED)
     network, now = throttle.network_of(request.META.get("REMOTE_ADDR", "")), time.time()
     if throttle.count("refused", network, throttle.MINUTE, now) > settings.API_ANONYMOUS_A_MINUTE:
         return too_many(throttle.seconds_left(throttle.MINUTE, now))
@@ -160,32 +174,25 @@ def too_many(seconds: int) -> ApiProblem:
 ASK_AGAIN = "Ask the operator of this site for a new one."
 
 
-class SignInProblem(Exception):
-    """The reason why a sign-in was refused: an HTTP status, one sentence for the person, seconds to wait if any."""
-
-    def __init__(self, status: int, sentence: str, wait: int = 0) -> None:
-        super().__init__(sentence)
-        self.status = status
-        self.sentence = sentence
-        self.wait = wait
-
-
 # --- Reading ---------------------------------------------------------------------------------------------------------
 
 
 def may_read(request: Request) -> bool:
     """Return whether the caller may see pages and all scores.
 
-    Anybody may if PUBLIC_READ, a signed-in person, and a token that reads all.
+    Anybody may if PUBLIC_READ, a signed-in person with a role, and a token that reads all.
     """
-    if settings.PUBLIC_READ or request.user.is_authenticated:
+    if settings.PUBLIC_READ or is_invited(request):
         return True
     token = bearer_token(request, "read")
     return token is not None and not token.repo_key
 
 
 def viewing(request: Request) -> Roles:
-    """Return the reader's roles: of the signed-in person, else of the token's person; looked up once for a request."""
+    """Return the reader's roles: of the signed-in person, else of the token's person; looked up once for a request.
+
+    A signed-in person without a role reads as an anonymous visitor does, also with a token.
+    """
     roles = getattr(request, "roles", None)
     if roles is None:
         roles = request.roles = _roles(request)
@@ -194,24 +201,24 @@ def viewing(request: Request) -> Roles:
 
 def _roles(request: Request) -> Roles:
     """Return the reader's roles; a token for one repository has its person's role only there."""
-    token = None if request.user.is_authenticated else bearer_token(request, "read")
+    token = None if is_invited(request) else bearer_token(request, "read")
     if token is None:
-        return roles_of(request.user)
+        return session_roles(request)
     roles = roles_of(token.person)
     return roles.within(str(token.repo_key)) if token.repo_key else roles
 
 
 def person_of(request: Request) -> Person | None:
-    """Return the signed-in person, else the token's person."""
-    if isinstance(request.user, Person):
+    """Return the signed-in person who reads here, else the token's person."""
+    if isinstance(request.user, Person) and is_invited(request):
         return request.user
     token = bearer_token(request, "read")
     return token.person if token else None
 
 
 def viewer_did(request: Request) -> str | None:
-    """Return the DID of the signed-in person; None for a token and for anonymous readers."""
-    return str(request.user.did) if isinstance(request.user, Person) else None
+    """Return the DID of the signed-in person who reads here; None for a token and for anonymous readers."""
+    return str(request.user.did) if isinstance(request.user, Person) and is_invited(request) else None
 
 
 def reader_required(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
@@ -225,9 +232,18 @@ def reader_required(view: Callable[..., HttpResponse]) -> Callable[..., HttpResp
 
 
 def refuse_reading(request: Request) -> HttpResponse:
-    """Redirect a browser to the sign-in and back; return 401, 403 or 429 to a program."""
+    """Redirect a browser to the sign-in and back; return 401, 403 or 429 to a program.
+
+    Signed-in people without a role are led from the inbox and from a fragment to their own page; elsewhere NotInvited.
+    """
     if prefers_json(request) or "Authorization" in request.headers:
         return problem_response(turned_away(request))
+    if isinstance(request.user, Person):
+        if request.htmx:
+            return HttpResponseClientRedirect(resolve_url("me"))
+        if request.path == resolve_url("queue"):
+            return redirect("me")
+        raise NotInvited(NOT_INVITED)
     page = request.htmx.current_url_abs_path if request.htmx else request.get_full_path()
     target = f"{resolve_url(settings.LOGIN_URL)}?{urlencode({'next': page or '/'})}"
     # htmx would follow a plain redirect and swap the sign-in page into a fragment of this one.
@@ -316,7 +332,7 @@ def sign_in_link(request: Request, token: str) -> HttpResponse:
     if request.method == "POST":
         return _enter(request, token, "sign_in/sign_in_link.html")
     try:
-        with _count_failures(request):
+        with count_failures(request):
             link = check_link(token, timezone.now())
     except SignInProblem as problem:
         return _render_page(request, "sign_in/sign_in_link.html", problem)
@@ -342,7 +358,7 @@ def demo_sign_in(request: Request) -> HttpResponse:
 def _demo_sign_in(request: Request, did: str) -> HttpResponse:
     if not is_local(request):
         raise PermissionDenied("The demo's sign-in works only on the machine that runs it.")
-    _admit(request, person_for(did, request.snapshot))
+    sign_in_account(request, did)
     return redirect(safe_next(request))
 
 
@@ -371,9 +387,9 @@ def safe_next(request: HttpRequest) -> str:
 
 def _enter(request: Request, token: str, template: str) -> HttpResponse:
     try:
-        with _count_failures(request), transaction.atomic():  # a link is not spent where its person does not get in
+        with count_failures(request), transaction.atomic():  # a link is not spent where its person does not get in
             person = use_link(token, timezone.now())
-            _admit(request, person, **{BY_LINK: True})
+            _admit(request, person, by_link=True)
     except SignInProblem as problem:
         return _render_page(request, template, problem)
     if person.has_password or roles_of(person).highest() < Role.MAINTAINER:
@@ -383,26 +399,42 @@ def _enter(request: Request, token: str, template: str) -> HttpResponse:
 
 def _enter_by_password(request: Request) -> HttpResponse:
     try:
-        with _count_failures(request):
+        with count_failures(request):
             person = find_person(request.POST.get("name", ""), request.POST["password"], time.time())
             if person is None:
                 raise SignInProblem(403, WRONG)
+        _admit(request, person)
     except SignInProblem as problem:
         return _render_page(request, "sign_in/sign_in.html", problem)
-    _admit(request, person)
     return redirect(safe_next(request))
 
 
-def _admit(request: Request, person: Person, **session_values: object) -> None:
-    """Sign in, in one transaction, under a new session key: nobody can have planted it."""
+def sign_in_account(request: Request, did: str, proven_handle: str | None = None) -> Person:
+    """Sign in the person who proved to hold this DID; raise SignInProblem, with no account made, if they may not enter.
+
+    `proven_handle` was confirmed for the DID just now, both ways.
+    """
     with transaction.atomic():
+        person = person_for(did, request.snapshot, proven_handle)
+        _admit(request, person, proven_handle)
+    return person
+
+
+def _admit(request: Request, person: Person, proven_handle: str | None = None, by_link: bool = False) -> None:
+    """Sign in, in one transaction, under a new session key: nobody can have planted it."""
+    code_hash = request.session.pop(CLAIM, "")
+    with transaction.atomic():
+        let_in(person, request.snapshot, timezone.now(), proven_handle, code_hash)
         login(request, person)
-        request.session.update(session_values)
+        for asked_before in ("session_roles", "roles"):  # of whoever was signed in until now
+            request.__dict__.pop(asked_before, None)
+        if by_link:
+            request.session[BY_LINK] = True
         request.session.keep()
 
 
 @contextmanager
-def _count_failures(request: HttpRequest) -> Generator[None]:
+def count_failures(request: HttpRequest) -> Generator[None]:
     """Count failures inside against the visitor's address; raise SignInProblem 429 after too many."""
     address, now = request.META.get("REMOTE_ADDR", ""), time.time()
     wait = throttle.seconds_to_wait("sign-in", address, now)
@@ -423,6 +455,8 @@ def _render_page(
         "problem": problem.sentence if problem else "",
         "name": request.POST.get("name", "")[:LONGEST_DID],
         "invited": invited,
+        "claims": CLAIM in request.session,
+        "has_admin": has_admin(),
         "demo": settings.DEMO_MAINTAINER is not None and is_local(request),
     }
     response = render(request, template, context, status=problem.status if problem else 200)
