@@ -1,6 +1,7 @@
-"""The decisive clause of a judgement: the cause of its place in the queue, in at most LONGEST characters. Pure.
+"""A judgement in one line, which its decisive clause begins: the cause of its place in the queue. Pure.
 
-The clause names no person, and only maintainers see a threshold in it, because readers of the feed get the clause too.
+The clause has at most LONGEST characters. It names no person, and only maintainers see a threshold in it, because
+readers of the feed get the clause too.
 """
 
 import re
@@ -17,6 +18,7 @@ from scoring.formatting import (
     risk_percent,
     things,
     visible,
+    visible_name,
 )
 from scoring.gate.decide import SHUT_LANE
 from scoring.thresholds import LARGE
@@ -65,7 +67,7 @@ def decided(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHIN
 
     `exact` names the fast lane's threshold, for maintainers.
     """
-    if clauses := causes(verdict, evidence, change):
+    if clauses := _causes(verdict, evidence, change):
         return clauses[0]
     if change.claimed:
         return CLAIMED
@@ -74,6 +76,14 @@ def decided(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHIN
         addition = "tests fail" if change.tests_fail else _touched(touched) if touched else ""
         return fit(_newcomer_clause(evidence, change.several_open, addition))
     return next(iter(_clauses(verdict, OF_LANE)), "") or fit(_known_author_clause(verdict, evidence, change, exact))
+
+
+def explain(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHING_KNOWN) -> str:
+    """Return one line for a row: the decisive clause, then the record and the trust path; without a full stop."""
+    decisive = decided(verdict, evidence, change)
+    basis, last = _clauses(verdict, NOT_CERTIFIED), _clauses(verdict, TOLD_LAST)
+    facts = [_record_clause(evidence, decisive), _trust_clause(verdict, evidence)]
+    return joined([decisive, *_causes(verdict, evidence, change), *basis, *facts, *last])
 
 
 def _known_author_clause(verdict: Verdict, evidence: Evidence, change: ChangeOutline, exact: bool) -> str:
@@ -113,21 +123,11 @@ def _findings_count(change: ChangeOutline) -> str:
     return "nothing found" if change.files else ""
 
 
-def causes(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHING_KNOWN) -> list[str]:
+def _causes(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHING_KNOWN) -> list[str]:
     """Return a clause for each reason about what was sent or done, strongest first."""
     reasons = {reason.code: reason.params for reason in reversed(verdict.reasons)}
     clauses = (_change_clause(code, reasons, evidence, change) for code in OF_CHANGE if code in reasons)
     return [fit(words) for words in dict.fromkeys(clauses) if words]
-
-
-def basis(verdict: Verdict) -> list[str]:
-    """Return what the fast lane of a judgement rests on instead of a certificate."""
-    return _clauses(verdict, ("threshold_not_certified", "threshold_estimated"))
-
-
-def told_last(verdict: Verdict) -> list[str]:
-    """Return the clauses that follow the record and the trust path in a whole sentence."""
-    return _clauses(verdict, TOLD_LAST)
 
 
 def _clauses(verdict: Verdict, codes: Sequence[str]) -> list[str]:
@@ -157,6 +157,41 @@ def record_words(evidence: Evidence) -> str:
 
 def _merged_words(evidence: Evidence) -> str:
     return f"{evidence.merged_here:,} of {evidence.settled_here:,} merged here"
+
+
+def _trust_clause(verdict: Verdict, evidence: Evidence) -> str:
+    """Return the trust path of the verdict in words; "" where a seed denounces, which the decisive clause says."""
+    if evidence.denounced_by_seed:
+        return ""  # the decisive clause says so
+    if evidence.is_seed:
+        return "a seed here"
+    if evidence.structural_trust <= 0:
+        return "no trust path yet"
+    path = next((reason.params for reason in verdict.reasons if reason.code == "trust_path"), None)
+    return path_words(path) if path else "trust from the seeds reaches this contributor"
+
+
+def path_words(params: Params) -> str:
+    """Say over whom trust reaches the contributor, by the params of the reason "trust_path"."""
+    seed, voucher, hops = visible_name(params["seed"]), visible_name(params["voucher"]), count_of(params["hops"])
+    merges, seed_merges = count_of(params.get("merges", 0)), count_of(params.get("seed_merges", 0))
+    how = f"merged {'once' if merges == 1 else f'{merges} times'} by" if merges else "vouched for by"
+    if hops == 1:
+        return f"{how} the maintainer {seed}"
+    if hops == 2:
+        return f"{how} {voucher}, {'merged before' if seed_merges else 'vouched for'} by the seed {seed}"
+    return f"{hops} steps from the seed {seed}, through {voucher}"
+
+
+def _record_clause(evidence: Evidence, decisive: str) -> str:
+    """Return the record here and overall, without what the decisive clause says; "" where nothing is left to say."""
+    cases, here = evidence.clean + evidence.not_clean, record_words(evidence)
+    if not evidence.settled_here:
+        return here if cases and here not in decisive else ""
+    overall = f"{evidence.clean} of {cases} clean overall" if cases != evidence.settled_here else ""
+    merged, _, fixed = here.partition(", ")
+    rest = here if merged.removesuffix(" here") not in decisive else "" if here in decisive else fixed
+    return ", ".join(filter(None, (rest, overall)))
 
 
 def place_words(place: str, longest: int) -> str:
@@ -318,5 +353,6 @@ OTHER_CLAUSES: Mapping[str, Callable[[Params], str]] = {
 CLAUSES: Mapping[str, Callable[[Params], str]] = {**CHANGE_CLAUSES, **LANE_CLAUSES, **OTHER_CLAUSES}
 OF_TRUST = ("no_trust_path", "trust_too_low", "one_account_path")
 OF_CHANGE, OF_LANE = tuple(CHANGE_CLAUSES), tuple(LANE_CLAUSES)
+NOT_CERTIFIED = ("threshold_not_certified", "threshold_estimated")  # what a fast lane rests on instead of a certificate
 TOLD_LAST = (*OF_LANE, "not_enough_evidence", "content_not_reviewed", "enrichment_pending")
 OF_CONTENT = frozenset({"high_flag", "content_risk_high", "content_risk_above", "review_recommended"})

@@ -1,4 +1,4 @@
-"""Put judgements into plain words: a sentence for each reason, one line for a row, changes of lane. Pure.
+"""Put judgements into plain words: a sentence for each reason, and changes of lane. Pure.
 
 Names come from the network. They are inserted as values, never read as templates, and lose invisible characters and
 those that change the writing direction. The caller must still escape a sentence. Unknown is not bad: without a path and
@@ -15,16 +15,7 @@ from functools import cache
 from scoring.certificates.sample_size import Need, say_need
 from scoring.dataset.catalogue import FEATURES
 from scoring.dataset.track_record import RECORD
-from scoring.explain.decided import (
-    NOTHING_KNOWN,
-    ChangeOutline,
-    basis,
-    causes,
-    decided,
-    joined,
-    record_words,
-    told_last,
-)
+from scoring.explain.decided import path_words
 from scoring.explain.reasons import (
     ALARMS,
     ATTESTATION_WORDS,
@@ -152,13 +143,6 @@ def told_reasons(verdict: Verdict) -> tuple[Reason, ...]:
     )
 
 
-def explain(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHING_KNOWN) -> str:
-    """Return one line for a row: the decisive clause, then the record and the trust path; without a full stop."""
-    decisive = decided(verdict, evidence, change)
-    facts = [_record_clause(evidence, decisive), _trust_clause(verdict, evidence)]
-    return joined([decisive, *causes(verdict, evidence, change), *basis(verdict), *facts, *told_last(verdict)])
-
-
 def would_change(verdict: Verdict, evidence: Evidence, thresholds: Thresholds, inputs: Inputs | None = None) -> str:
     """Return what would move this to another lane, in one to three sentences.
 
@@ -240,40 +224,6 @@ def _settled(count: int) -> str:
 
 def _need(count: int) -> str:
     return "is needed" if count == 1 else "are needed"
-
-
-def _trust_clause(verdict: Verdict, evidence: Evidence) -> str:
-    """Return the trust path of the verdict in words; "" where a seed denounces, which the decisive clause says."""
-    if evidence.denounced_by_seed:
-        return ""  # the decisive clause says so
-    if evidence.is_seed:
-        return "a seed here"
-    if evidence.structural_trust <= 0:
-        return "no trust path yet"
-    path = next((reason.params for reason in verdict.reasons if reason.code == "trust_path"), None)
-    return _path_words(path) if path else "trust from the seeds reaches this contributor"
-
-
-def _path_words(params: Params) -> str:
-    seed, voucher, hops = visible_name(params["seed"]), visible_name(params["voucher"]), count_of(params["hops"])
-    merges, seed_merges = count_of(params.get("merges", 0)), count_of(params.get("seed_merges", 0))
-    how = f"merged {'once' if merges == 1 else f'{merges} times'} by" if merges else "vouched for by"
-    if hops == 1:
-        return f"{how} the maintainer {seed}"
-    if hops == 2:
-        return f"{how} {voucher}, {'merged before' if seed_merges else 'vouched for'} by the seed {seed}"
-    return f"{hops} steps from the seed {seed}, through {voucher}"
-
-
-def _record_clause(evidence: Evidence, decisive: str) -> str:
-    """Return the record here and overall, without what the decisive clause says; "" where nothing is left to say."""
-    cases, here = evidence.clean + evidence.not_clean, record_words(evidence)
-    if not evidence.settled_here:
-        return here if cases and here not in decisive else ""
-    overall = f"{evidence.clean} of {cases} clean overall" if cases != evidence.settled_here else ""
-    merged, _, fixed = here.partition(", ")
-    rest = here if merged.removesuffix(" here") not in decisive else "" if here in decisive else fixed
-    return ", ".join(filter(None, (rest, overall)))
 
 
 def _say_record(params: Params) -> str:
@@ -382,7 +332,7 @@ SENTENCES: Mapping[str, Callable[[Params], str]] = {
     "trust_too_low": _say_too_low,
     "one_account_path": lambda params: "All trust runs through one account; the fast lane needs two separate paths.",
     "is_seed": lambda params: "This contributor is a seed here.",
-    "trust_path": lambda params: f"{_capital(_path_words(params))}.",
+    "trust_path": lambda params: f"{_capital(path_words(params))}.",
     "trust_reaches": lambda params: (
         f"Trust from the seeds reaches this contributor ({trust_figure(number_of(params['structural_trust']))})."
     ),
@@ -455,7 +405,7 @@ OWN_SENTENCES: Mapping[str, Callable[[Params], str]] = {
         f"Trust from the seeds reaches you ({trust_figure(number_of(params['structural_trust']))})."
     ),
     "trust_path": lambda params: (
-        f"{'Your work was' if _path_words(params).startswith('merged') else 'You are'} {_path_words(params)}."
+        f"{'Your work was' if path_words(params).startswith('merged') else 'You are'} {path_words(params)}."
     ),
     "trusted_denouncers": lambda params: f"{_capital(_say_denounced(params)).removesuffix('about them')}about you.",
     "never_seen_before": lambda params: "You were never seen here before this pull request.",

@@ -40,11 +40,6 @@ from current_decisions c join repositories r using (repository_id)
 semi join watched_repositories using (repository_id)
 left join repository_settings x using (repository_id) group by r.repo_key order by r.repo_key
 """
-DUE = f"""
-select c.pull_uri from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri
-semi join watched_repositories w on w.repository_id = c.repository_id
-where {SEALED} order by p.opened_at, c.pull_uri
-"""
 DRAWN_ONLY = ("audit_drawn",)
 
 
@@ -140,11 +135,6 @@ def basis_of(thresholds: Thresholds) -> Basis:
     if thresholds.certified:
         return "certified"
     return "by_hand" if thresholds.estimated is None else "estimated"
-
-
-def audits_due(rows: Rows) -> tuple[str, ...]:
-    """Return the at-uris of unanswered audits, oldest first."""
-    return tuple(row["pull_uri"] for row in rows.rows(DUE))
 
 
 MONTHS = 13  # the newest: a year and the current month

@@ -11,9 +11,10 @@ from typing import Any, Literal
 from ingest.store.transaction import Rows
 from scoring.pipeline.interventions import NEWEST, ROUND_KEY, current_approvals
 from scoring.pipeline.stored import People
+from scoring.queries.changes import SEALED
 from scoring.queries.contributors import outcomes_in_words
-from scoring.queries.queue import KEY
-from scoring.queries.types import IS_NAMED, named_by
+from scoring.queries.queue import KEY, labels
+from scoring.queries.types import IS_NAMED, DueAudit, named_by
 from scoring.types import Person
 
 WATCHED = "select repository_id, repo_key, name from repositories semi join watched_repositories using (repository_id)"
@@ -22,6 +23,11 @@ DECISIONS = """
 select pull_uri, score_id, record_cid, round, patch_id from scores where list_contains(?, pull_uri)
 qualify row_number() over (
   partition by pull_uri order by data_version desc nulls last, as_of desc, decided_clock desc) = 1
+"""
+DUE = f"""
+select c.pull_uri from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri
+semi join watched_repositories w on w.repository_id = c.repository_id
+where {SEALED} order by p.opened_at, c.pull_uri
 """
 ACTIONS = """
 select m.*, a.state, a.reason, a.evidence, a.state_at from maintainer_actions m left join approvals a using (action_key)
@@ -106,6 +112,13 @@ def subjects(rows: Rows, uris: Iterable[str]) -> dict[str, Subject]:
         subject.uri: subject
         for subject in _subjects(rows, rows.rows(NEWEST + "where list_contains(?, p.pull_uri)", [[*uris]]))
     }
+
+
+def due_audits(rows: Rows) -> tuple[tuple[Subject, DueAudit], ...]:
+    """Return the pull requests whose audit nobody has answered, oldest first."""
+    uris = [row["pull_uri"] for row in rows.rows(DUE)]
+    by_uri, names = (subjects(rows, uris), labels(rows, uris)) if uris else ({}, {})
+    return tuple((by_uri[uri], DueAudit(uri, names[uri])) for uri in uris if uri in by_uri and uri in names)
 
 
 def decided_subjects(rows: Rows, uris: Iterable[str]) -> dict[str, Subject]:

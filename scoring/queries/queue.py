@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ingest.records.watched import find_repository
 from ingest.store.transaction import Rows
-from scoring.explain.decided import CHANGE_CLAUSES, CLAUSES, SETTLES_CLAIM, ChangeOutline, decided, joined
-from scoring.explain.sentences import explain, would_change
+from scoring.explain.decided import CHANGE_CLAUSES, CLAUSES, SETTLES_CLAIM, ChangeOutline, decided, explain, joined
+from scoring.explain.sentences import would_change
 from scoring.explain.what_would_change import own_change
 from scoring.gate.decide import read_inputs
 from scoring.pipeline.interventions import current_approvals

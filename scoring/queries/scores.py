@@ -1,7 +1,6 @@
 """Reads the judgements of contributors from a snapshot, one or many at once, now or as they stood.
 
-The scores of one snapshot share what is read once, since planning these statements takes longer than a score. Rows
-become what is told of their people; what says the same of several is worded once a snapshot.
+The scores of one snapshot share what is read once, since planning these statements takes longer than a score.
 """
 
 from collections import defaultdict
@@ -14,7 +13,8 @@ from ingest.records.watched import find_repository
 from ingest.store.snapshots import PerSnapshot, Snapshot
 from ingest.store.transaction import Rows
 from scoring.config.repository import in_shadow, thresholds_under
-from scoring.explain.sentences import explain, plain_sentence, told_reasons
+from scoring.explain.decided import explain
+from scoring.explain.sentences import plain_sentence, told_reasons
 from scoring.formatting import display_name
 from scoring.gate.decide import decide_person
 from scoring.pipeline.stored import People, read_settled, read_thresholds, read_verdict, verdict_evidence, with_settled
@@ -81,12 +81,9 @@ def _read(rows: Rows) -> Ground:
 
 
 NOT_REACHED: Mapping[str, Any] = {"distance": None, "path": [], "path_merges": []}
-MOST_ALIKE = 2_000  # judgements of one snapshot: some 8 kB each
 DECIDED = """
 select pull_uri, lane, probability, low, high, cases, reasons, factors from current_decisions where pull_uri in ({uris})
 """
-_alike = PerSnapshot[ContributorScore](MOST_ALIKE)
-
 
 HIDDEN = Verdict(Lane.NEEDS_HUMAN, Estimate(None, 0.0, 1.0, 0), (), ())
 
@@ -105,38 +102,8 @@ def hide_score(score: ContributorScore, audit: DueAudit) -> ContributorScore:
         newest=None,
         content_risk=None,
         explanation=hidden_words(audit),
-        likeness=None,
         hidden_by=audit,
     )
-
-
-def told_scores(
-    rows: Rows, found: Sequence[Mapping[str, Any]], known: Mapping[int, Person], ground: Ground
-) -> list[ContributorScore]:
-    """The scores of these rows of current_scores, in any order, without how trust reaches them.
-
-    Of a snapshot those that say the same of different people share a `likeness`, and their words.
-    """
-    told, new = [], []
-    for row in found:
-        likeness = _likeness(row, ground) if isinstance(rows, Snapshot) else None
-        alike = _alike.peek(rows, likeness) if isinstance(rows, Snapshot) and likeness else None
-        if alike:
-            told.append(replace(alike, person=known[row["contributor_id"]]))
-        else:
-            new.append(({**row, **NOT_REACHED, "likeness": likeness}, read_verdict(row)))
-    made = worded_scores(rows, new, known, ground)
-    for one in made:
-        if one.likeness and isinstance(rows, Snapshot):
-            _alike.keep(rows, one.likeness, one)
-    return [*told, *made]
-
-
-def _likeness(row: Mapping[str, Any], ground: Ground) -> tuple[object, ...] | None:
-    """All that a row says but of whom; None where an open pull request speaks for the person too."""
-    if _newest_pull(ground, row):
-        return None
-    return tuple(value for name, value in row.items() if name != "contributor_id")
 
 
 def worded_scores(
@@ -199,7 +166,6 @@ def contributor_score(
         model_version=row["model_version"],
         trust_measure=row["trust_measure"],
         shadow=shadow,
-        likeness=row.get("likeness"),
     )
 
 
@@ -267,13 +233,12 @@ def scores(rows: Rows, dids: Sequence[str], repository: str | None = None) -> di
     number, ground, known = _asked(rows, dids, repository)
     if number is None or not known:
         return {}
-    people = sorted(known)
-    found = _current(rows, people, number)
-    told = told_scores(rows, found, known, ground)
-    if number and (others := sorted(set(people) - {row["contributor_id"] for row in found})):
-        judged = [({**row, **NOT_REACHED}, verdict) for row, verdict in _elsewhere(rows, others, number, ground)]
-        told += worded_scores(rows, judged, known, ground)
-    return {one.person.did: one for one in told}
+    judged: list[tuple[Mapping[str, Any], Verdict]]
+    judged = [(row, read_verdict(row)) for row in _current(rows, sorted(known), number)]
+    if others := sorted(known.keys() - {row["contributor_id"] for row, _ in judged}):
+        judged += _elsewhere(rows, others, number, ground)
+    unreached = [({**row, **NOT_REACHED}, verdict) for row, verdict in judged]
+    return {score.person.did: score for score in worded_scores(rows, unreached, known, ground)}
 
 
 def _asked(rows: Rows, dids: Sequence[str], repository: str | None) -> tuple[int | None, Ground, Mapping[int, Person]]:

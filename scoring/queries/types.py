@@ -114,8 +114,6 @@ class ContributorScore:
     trust_measure: Measure = "first_passage"
     shadow: bool = False  # the repository whose lane this is is in shadow mode
     newest: Verdict | None = None  # on the newest open pull request there, without what the audit keeps sealed
-    # The same for two people of whom, in one snapshot, all but `person` is the same; None where nobody compared.
-    likeness: tuple[object, ...] | None = field(default=None, compare=False, repr=False)
     hidden_by: DueAudit | None = None  # while it is due, `verdict` and `decision` say nothing
 
 

@@ -169,7 +169,7 @@ def get_digest(
 
 def _told(request: Request, snapshot: Snapshot, query: QueueQuery) -> Told:
     board, now = told_dashboard(request, snapshot), present(snapshot)
-    due = read.audits_due(snapshot)
+    due = [subject.uri for subject, _ in read.due_audits(snapshot)]
     sealed = tuple(row for row in as_shown.pulls(snapshot, due) if row.is_sealed and is_in_view(row, query))
     first = as_shown.queue(snapshot, replace(query, sort="oldest", size=1)).groups
     hidden = {one.pull_uri: one for one in snoozing.in_force(snapshot, timezone.now())}

@@ -4,9 +4,7 @@ The chance of a person whose audit is unanswered is hidden from everybody else. 
 chance would follow it, and so measure nothing.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from urllib.parse import parse_qsl
 
 from django.db import transaction
@@ -17,8 +15,6 @@ from scoring.formatting import visible
 from scoring.queries import read
 from scoring.queries.read import (
     ContributorPage,
-    ContributorScore,
-    DueAudit,
     Leaderboard,
     LeaderboardSort,
     QueueQuery,
@@ -130,22 +126,6 @@ def contributor(request: Request, snapshot: Snapshot, did: str) -> ContributorPa
     page = read.contributor(snapshot, did, viewer_did(request))
     audit = hiding_audits(snapshot, person_of(request), (did,)).get(did)
     return read.hide_chance(page, audit) if page and audit else page
-
-
-def scores(
-    snapshot: Snapshot, dids: Sequence[str], hidden: Mapping[str, DueAudit], repository: str | None = None
-) -> dict[str, ContributorScore]:
-    """Return `read.scores` for a viewer from whom these chances are `hidden`."""
-    by_did = read.scores(snapshot, dids, repository)
-    return {did: read.hide_score(score, hidden[did]) if did in hidden else score for did, score in by_did.items()}
-
-
-def score_at(
-    snapshot: Snapshot, did: str, moment: datetime, hidden: Mapping[str, DueAudit], repository: str | None = None
-) -> ContributorScore | None:
-    """Return `read.score_at` for a viewer from whom these chances are `hidden`."""
-    score = read.score_at(snapshot, did, moment, repository)
-    return read.hide_score(score, hidden[did]) if score and did in hidden else score
 
 
 def leaderboard(

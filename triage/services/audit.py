@@ -69,7 +69,7 @@ def unsealed(snapshot: Snapshot, row: QueueRow) -> QueueRow:
 
 def due_audits(snapshot: Snapshot) -> list[tuple[Subject, DueAudit]]:
     """Return all unanswered audits, oldest first."""
-    drawn = _drawn.get(snapshot, "", lambda: _read_due(snapshot))
+    drawn = _drawn.get(snapshot, "", lambda: read.due_audits(snapshot))
     answers = AuditAnswer.objects.filter(pull_uri__in=[subject.uri for subject, _ in drawn]) if drawn else ()
     answered = {
         (
@@ -79,12 +79,6 @@ def due_audits(snapshot: Snapshot) -> list[tuple[Subject, DueAudit]]:
         for given_answer in answers
     }
     return [(subject, due) for subject, due in drawn if (subject.uri, subject.seen) not in answered]
-
-
-def _read_due(snapshot: Snapshot) -> tuple[tuple[Subject, DueAudit], ...]:
-    uris = read.audits_due(snapshot)
-    by_uri, labels = (read.subjects(snapshot, uris), read.labels(snapshot, uris)) if uris else ({}, {})
-    return tuple((by_uri[uri], DueAudit(uri, labels[uri])) for uri in uris if uri in by_uri and uri in labels)
 
 
 def hiding_audits(

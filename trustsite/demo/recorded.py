@@ -219,7 +219,7 @@ def act(worker: Worker, person: Person, uri: str, kind: str, outcome: str = "", 
 def answer_audits(worker: Worker, person: Person, because: str) -> None:
     """Answer for every pull request that the audit drew so far that it would have been merged as sent."""
     with worker.store.read() as rows:
-        drawn_rows = [row for uri in read.audits_due(rows) if (row := read.pull(rows, uri))]
+        drawn_rows = [row for subject, _ in read.due_audits(rows) if (row := read.pull(rows, subject.uri))]
     for row in drawn_rows:
         seen_version = read.Seen(row.record_cid, row.round, row.patch_id)
         audit.answer(person, row, seen_version, True, because, _action_time(worker))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.explain.decided import CLAUSES, LONGEST, LONGEST_REASON, ChangeOutline, decided, fit, place_words
-from scoring.explain.sentences import SENTENCES, explain
+from scoring.explain.decided import CLAUSES, LONGEST, LONGEST_REASON, ChangeOutline, decided, explain, fit, place_words
+from scoring.explain.sentences import SENTENCES
 from scoring.gate.decide import ORDINARY, judge_change
 from scoring.thresholds import Thresholds
 from scoring.types import Content, Estimate, Evidence, Lane, Param, Reason, ShownFinding, Verdict

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.certificates import in_force
-from scoring.explain.decided import LONGEST_REASON
+from scoring.explain.decided import LONGEST_REASON, explain
 from scoring.explain.reasons import MISSING_WORDS
-from scoring.explain.sentences import FACTOR_LABELS, SENTENCES, explain, factor_label, sentence, would_change
+from scoring.explain.sentences import FACTOR_LABELS, SENTENCES, factor_label, sentence, would_change
 from scoring.formatting import (
     bad_interval,
     bad_percent,

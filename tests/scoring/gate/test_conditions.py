@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.explain.sentences import SENTENCES, explain, sentence, would_change
+from scoring.explain.decided import explain
+from scoring.explain.sentences import SENTENCES, sentence, would_change
 from scoring.gate.decide import (
     CHECKS,
     NO_CHANGE,

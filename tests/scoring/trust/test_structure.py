@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from ingest.store import transaction
 from scoring.config.policy import Parameters, Policy
-from scoring.explain.sentences import explain, sentence
+from scoring.explain.decided import explain
+from scoring.explain.sentences import sentence
 from scoring.gate.decide import judge
 from scoring.thresholds import Thresholds
 from scoring.trust.denounces import judge_denounces

@@ -3,7 +3,6 @@
 import html
 import json
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -147,7 +146,7 @@ def test_what_is_read_aloud_comes_only_where_it_is_asked_for(client: Client, sit
 
 @pytest.mark.parametrize("briefing", [False, True])
 @pytest.mark.parametrize("repo", [None, "watched"])
-def test_bytes_shared_by_people_alike_are_those_that_the_schema_writes(
+def test_every_score_has_the_bytes_that_the_schema_writes(
     client: Client, site: Site, repo: str | None, briefing: bool
 ) -> None:
     dids = sorted(site.cast.values())
@@ -161,25 +160,3 @@ def test_bytes_shared_by_people_alike_are_those_that_the_schema_writes(
         answer = client.get(f"/score/{did}", asked | ({"repo": key} if key else {}))
         assert answer.content == score_out(score, briefing).model_dump_json().encode()
         ScoreOut.model_validate_json(answer.content)
-
-
-def test_people_of_whom_the_same_is_known_share_all_words_but_their_names(site: Site) -> None:
-    with site.snapshot() as snapshot:
-        read.scores(snapshot, sorted(site.cast.values()))
-        told = read.scores(snapshot, sorted(site.cast.values()))
-    groups: dict[object, list[read.ContributorScore]] = {}
-    for score in told.values():
-        groups.setdefault(score.likeness, []).append(score)
-    alike = [group for likeness, group in groups.items() if likeness is not None]
-    assert max(map(len, alike)) > 1
-    for group in alike:
-        assert len({score.person.did for score in group}) == len(group)
-        assert len({id(score.verdict) for score in group}) == 1
-        assert all(replace(score, person=group[0].person) == group[0] for score in group)
-
-
-def test_who_has_an_open_pull_request_is_like_nobody(site: Site) -> None:
-    with site.snapshot() as snapshot:
-        told = read.scores(snapshot, sorted(site.cast.values())).values()
-    assert any(score.newest for score in told)
-    assert all(score.likeness is None for score in told if score.newest)

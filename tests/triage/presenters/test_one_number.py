@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 from pytest_django import Settings
 
-from scoring.explain import sentences as explain
+from scoring.explain.decided import explain
 from scoring.explain.spoken import calibrated
 from scoring.formatting import percent, percent_interval
 from scoring.queries import read
@@ -74,7 +74,7 @@ def verdict_of(estimate: Estimate) -> Verdict:
 def test_mark_sentence_feed_why_and_api_say_the_same_percent_and_its_interval_holds_it(estimate: Estimate) -> None:
     verdict = verdict_of(estimate)
     row = replace(
-        pull_request(1, ANA, "title", 1, 7), verdict=verdict, sentence=explain.explain(verdict, Evidence(not_clean=7))
+        pull_request(1, ANA, "title", 1, 7), verdict=verdict, sentence=explain(verdict, Evidence(not_clean=7))
     )
     mark = pill(verdict)
     below, above = map(int, mark.interval.split("\N{EN DASH}"))
@@ -172,7 +172,7 @@ def test_each_page_of_a_simulated_network_says_what_the_score_says_and_has_no_ba
     assert {page: found for page, text in texts.items() if (found := clumsy(read_text(text)))} == {}
     with site.snapshot() as snapshot:
         known = {f"/c/{did}": read.contributor(snapshot, did) for did in site.cast.values()}
-        drawn = read.subjects(snapshot, read.audits_due(snapshot)).values()
+        drawn = [subject for subject, _ in read.due_audits(snapshot)]
     hidden = {f"/c/{one.author.did}" for one in drawn}  # from a maintainer, until the audit is answered
     for page, one in known.items():
         if one is None:

@@ -5,7 +5,8 @@ Seed vouches for ana, ana for mara; nobody knows mallory, who writes hostile tit
 
 from datetime import datetime, timedelta
 
-from scoring.explain import sentences as explain
+from scoring.explain.decided import decided, explain
+from scoring.explain.sentences import would_change
 from scoring.gate import decide
 from scoring.queries.read import Person, QueueRow
 from scoring.types import Evidence, Verdict
@@ -72,9 +73,9 @@ def pull_request(number: int, author: Person, title: str, clean: int, not_clean:
         eigentrust=evidence.eigentrust,
         content_risk=None,
         path=path,
-        sentence=explain.explain(verdict, evidence),
-        decided=explain.decided(verdict, evidence),
-        would_change=explain.would_change(verdict, evidence, THRESHOLDS),
+        sentence=explain(verdict, evidence),
+        decided=decided(verdict, evidence),
+        would_change=would_change(verdict, evidence, THRESHOLDS),
         as_of=NOW,
         model_version="beta-1",
         lane_start=THRESHOLDS.t_high,

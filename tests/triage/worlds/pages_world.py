@@ -13,7 +13,7 @@ from typing import get_args
 import pytest
 from django.test import Client
 
-from scoring.explain import sentences as explain
+from scoring.explain.decided import explain
 from scoring.queries import read
 from scoring.queries.changes import Reread
 from scoring.queries.queue import LANE_KEYS
@@ -228,7 +228,7 @@ class DrawnWorld:
             return None
         path = (SEED, ANA, MARA) if person is MARA else ()
         verdict, evidence = judged(3, 1, path)
-        sentence = explain.explain(verdict, evidence)
+        sentence = explain(verdict, evidence)
         score = read.ContributorScore(
             person, None, verdict.lane, verdict, 0.4, 0.01, None, 2, path, (SEED,), sentence, NOW, "beta-1"
         )
@@ -309,7 +309,7 @@ class DrawnWorld:
         """Nothing is settled."""
         return
 
-    def audits_due(self, snapshot: object) -> tuple[str, ...]:
+    def due_audits(self, snapshot: object) -> tuple[()]:
         """Nothing was drawn."""
         return ()
 
@@ -425,7 +425,7 @@ def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
         "rounds",
         "explain_trust",
         "vouches_worth_making",
-        "audits_due",
+        "due_audits",
         "record_objections",
         "row_states",
         "unmarked_merges",
