@@ -208,8 +208,11 @@ def test_whoever_comes_first_owns_nothing_without_the_operators_code() -> None:
     assert not Maintainer.objects.exists()
 
 
-def test_the_operator_begins_with_the_code_and_their_own_account() -> None:
+def test_the_operator_begins_with_the_code_and_their_own_account(settings: Settings) -> None:
     code, browser = printed_code(), Client()
+    settings.STAGED = "a demo"
+    assert "This site has no admin yet" not in text(browser.get("/sign-in"))
+    settings.STAGED = ""
     assert "This site has no admin yet" in text(browser.get("/sign-in"))
     assert browser.get("/begin").status_code == 200
     sent = browser.post("/begin/code", {"code": f" {code.upper()} "})
