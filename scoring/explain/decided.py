@@ -58,7 +58,7 @@ class ChangeOutline:
 
 NOTHING_KNOWN = ChangeOutline()
 NO_LANE = "This repository has no fast lane yet"
-CLAIMED = "Author says it was merged, unconfirmed"
+CLAIMED = "Open: only its author says it was merged"
 SETTLES_CLAIM = "A maintainer who says that it was merged takes it out of the inbox. "
 
 
@@ -93,10 +93,8 @@ def _known_author_clause(verdict: Verdict, evidence: Evidence, change: ChangeOut
         start = f"Chance {percent(number_of(below['probability']))}, fast lane from {{}}"
         return start.format(percent_in_full(number_of(below["t_high"]))) if exact else CLAUSES["below_fast_lane"](below)
     if is_fast and (change.shadow or change.tests_fail):
-        if not change.shadow:
-            return "Fast lane, but tests fail"
         record = _merged_words(evidence).removesuffix(" here")
-        return fit(f"{record}, but tests fail" if change.tests_fail else f"{record}; fast lane not open here")
+        return fit(f"{record}; {'its tests must pass too' if change.tests_fail else 'fast lane not open here'}")
     is_shut = not reasons.keys().isdisjoint(SHUT_LANE)
     if not is_fast and not is_shut and (trust := _clauses(verdict, OF_TRUST)):
         return trust[0]
