@@ -4,7 +4,6 @@ Password hashes and rules are those of django.contrib.auth. A program that may n
 that it tried too often.
 """
 
-import ipaddress
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -20,7 +19,6 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import transaction
 from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.http.request import split_domain_port
 from django.shortcuts import redirect, render, resolve_url
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -33,9 +31,11 @@ from ingest.atproto.syntax import LONGEST_DID, parse_handle
 from ingest.store.snapshots import Snapshot
 from scoring.queries import read
 from triage.access import throttle
+from triage.access.oauth.client import is_here, sign_in_origin
+from triage.access.oauth.sessions import end_sessions_of
 from triage.access.permissions import Role, Roles, roles_of, signed_in
 from triage.access.problems import CHALLENGE, HOW_TO_READ, ApiProblem, mark_private, prefers_json, problem_response
-from triage.access.requests import Request
+from triage.access.requests import Request, is_local
 from triage.access.tokens import bearer_secret, bearer_token, count_refused, held_to, new_secret, same_hash, secret_hash
 from triage.models import Person, SignInMethod
 
@@ -306,7 +306,7 @@ def sign_in_link(request: Request, token: str) -> HttpResponse:
     if request.method == "POST":
         return _enter(request, token, "sign_in/sign_in_link.html")
     try:
-        with _count_failures(request):
+        with count_failures(request):
             link = check_link(token, timezone.now())
     except SignInProblem as problem:
         return _render_page(request, "sign_in/sign_in_link.html", problem)
@@ -315,7 +315,8 @@ def sign_in_link(request: Request, token: str) -> HttpResponse:
 
 @require_POST
 def sign_out(request: Request) -> HttpResponse:
-    """End the session."""
+    """End the session, and with it the one at the person's own server."""
+    end_sessions_of(request.session, timezone.now())
     logout(request)
     return redirect("/")
 
@@ -332,24 +333,8 @@ def demo_sign_in(request: Request) -> HttpResponse:
 def _demo_sign_in(request: Request, did: str) -> HttpResponse:
     if not is_local(request):
         raise PermissionDenied("The demo's sign-in works only on the machine that runs it.")
-    _admit(request, person_for(did, request.snapshot))
+    sign_in_account(request, did)
     return redirect(safe_next(request))
-
-
-def is_local(request: HttpRequest) -> bool:
-    """Return whether the request came over loopback and named a loopback host.
-
-    Either alone is possible from elsewhere: the name by DNS rebinding, the address through a proxy on this machine.
-    """
-    host, _ = split_domain_port(request.get_host())
-    return _is_loopback(host.strip("[]")) and _is_loopback(request.META.get("REMOTE_ADDR", ""))
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def safe_next(request: HttpRequest) -> str:
@@ -361,7 +346,7 @@ def safe_next(request: HttpRequest) -> str:
 
 def _enter(request: Request, token: str, template: str) -> HttpResponse:
     try:
-        with _count_failures(request), transaction.atomic():  # a link is not spent where its person does not get in
+        with count_failures(request), transaction.atomic():  # a link is not spent where its person does not get in
             person = use_link(token, timezone.now())
             _admit(request, person, **{BY_LINK: True})
     except SignInProblem as problem:
@@ -373,7 +358,7 @@ def _enter(request: Request, token: str, template: str) -> HttpResponse:
 
 def _enter_by_password(request: Request) -> HttpResponse:
     try:
-        with _count_failures(request):
+        with count_failures(request):
             person = find_person(request.POST.get("name", ""), request.POST["password"], time.time())
             if person is None:
                 raise SignInProblem(403, WRONG)
@@ -381,6 +366,19 @@ def _enter_by_password(request: Request) -> HttpResponse:
         return _render_page(request, "sign_in/sign_in.html", problem)
     _admit(request, person)
     return redirect(safe_next(request))
+
+
+def sign_in_account(request: Request, did: str, proven_handle: str | None = None) -> Person:
+    """Sign in the person who proved to hold this DID; raise SignInProblem, with no account made, if they may not enter.
+
+    `proven_handle` was confirmed for the DID just now, both ways.
+    """
+    with transaction.atomic():
+        person = person_for(did, request.snapshot, proven_handle)
+        if not person.is_active:
+            raise SignInProblem(403, "This account is switched off here. Ask the operator of this site.")
+        _admit(request, person)
+    return person
 
 
 def _admit(request: Request, person: Person, **session_values: object) -> None:
@@ -392,7 +390,7 @@ def _admit(request: Request, person: Person, **session_values: object) -> None:
 
 
 @contextmanager
-def _count_failures(request: HttpRequest) -> Generator[None]:
+def count_failures(request: HttpRequest) -> Generator[None]:
     """Count failures inside against the visitor's address; raise SignInProblem 429 after too many."""
     address, now = request.META.get("REMOTE_ADDR", ""), time.time()
     wait = throttle.seconds_to_wait("sign-in", address, now)
@@ -405,13 +403,22 @@ def _count_failures(request: HttpRequest) -> Generator[None]:
         raise
 
 
+def show_problem(request: Request, problem: SignInProblem) -> HttpResponse:
+    """Show the sign-in page with the reason why this sign-in was refused."""
+    return _render_page(request, "sign_in/sign_in.html", problem)
+
+
 def _render_page(
     request: Request, template: str, problem: SignInProblem | None = None, invited: Person | None = None
 ) -> HttpResponse:
+    account_origin = sign_in_origin(request)
     context = {
         "next": safe_next(request),
         "problem": problem.sentence if problem else "",
         "name": request.POST.get("name", "")[:LONGEST_DID],
+        "handle": request.POST.get("handle", "")[:LONGEST_DID],
+        "account_here": is_here(account_origin, request),
+        "account_origin": account_origin,
         "invited": invited,
         "demo": settings.DEMO_MAINTAINER is not None and is_local(request),
     }
