@@ -39,7 +39,7 @@ replay: ## a recorded stream, DIR=folder; one line of JSON on stdout; SERVE=1 th
 
 # The compiler takes Node's own headers from beside the program: nothing but packages is fetched.
 peers: ## a real data server and PLC directory for the tests (Node 18 or later and npm)
-	$(call into,dev,--own); mkdir -p "$$root/peers" && cp tests/peers/*.json tests/peers/serve.mjs "$$root/peers" && \
+	$(call into,dev,--own); mkdir -p "$$root/peers" && cp tests/peers/*.json "$$root/peers" && \
 	cd "$$root/peers" && prefix=$$(dirname "$$(dirname "$$(readlink -f "$$(command -v node)")")") && \
 	{ npm_config_nodedir="$$prefix" npm ci --no-audit --no-fund --loglevel=error --cache="$$root/cache/npm" >&2 || \
 	  { echo "npm could not install the test peers: see above." >&2; exit 2; }; }

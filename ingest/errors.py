@@ -38,6 +38,31 @@ class FetchProblem(Exception):
         return self.status in (404, 410)
 
 
+class OAuthRefused(FetchProblem):
+    """The account's server, or this client, refuses; the sentence says what to do.
+
+    `ended`: the session is over, only a new sign-in helps. `stale`: the access token is, so read the session again.
+    `missing_scope`: the person did not grant it. `moved_on`: the record is another by now. `declined`: the person said
+    no at their own server.
+    """
+
+    def __init__(
+        self,
+        sentence: str,
+        *,
+        status: int | None = None,
+        retry: bool = False,
+        ended: bool = False,
+        stale: bool = False,
+        missing_scope: str = "",
+        moved_on: bool = False,
+        declined: bool = False,
+    ) -> None:
+        super().__init__(sentence, status=status, retry=retry)
+        self.ended, self.stale, self.missing_scope = ended, stale, missing_scope
+        self.moved_on, self.declined = moved_on, declined
+
+
 WORDS = {
     errno.ECONNREFUSED: "nothing listens there, or it refused the connection",
     errno.ECONNRESET: "the connection was cut",

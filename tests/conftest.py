@@ -75,6 +75,8 @@ ASK_THE_PEERS = (
     "tests/trustsite/demo/test_live.py",
     "tests/ingest/lookups/test_real_attestations.py",
     "tests/ingest/backfill/test_real_peers.py",
+    "tests/ingest/oauth/test_real_sign_in.py",
+    "tests/ingest/oauth/test_real_acts.py",
 )
 Count = Callable[[int, int], int]
 Look = TypeVar("Look")

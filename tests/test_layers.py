@@ -10,7 +10,7 @@ from tests.sources import PROJECT
 # Groups inside a package: each imports only what stands left of it, and the modules beside it.
 ORDER = {
     "ingest": """
-        clock+errors+files+json_decoding http atproto store records git lookups stream backfill history_import
+        clock+errors+files+json_decoding http atproto oauth store records git lookups stream backfill history_import
         erasure backup worker tasks
     """,
     "scoring": """
@@ -65,6 +65,7 @@ MAY_IMPORT = {
 ONLY_IN = {
     "duckdb": ("ingest",),
     "websockets": ("ingest", "trustsite/standins"),
+    "joserfc": ("ingest/oauth",),
     "ninja": ("triage",),
     "django_htmx": ("triage",),
 }

@@ -116,7 +116,7 @@ def contact(address: str) -> None:
 
 
 def public_origin(origin: str) -> None:
-    """Refuse an origin that a data server would not fetch our client metadata from: it takes public https names only."""
+    """Refuse an origin other than "" and a public https name: data servers fetch our client metadata from no other."""
     host = r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}"
     if origin and re.fullmatch(rf"https://{host}(?<!\.(?:example|invalid|local|test))(?<!\.localhost)", origin) is None:
         raise check.ValidationError(f"{origin[:300]!r} is not a public origin such as https://sunstead.your-name.org")

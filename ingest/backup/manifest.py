@@ -102,8 +102,8 @@ MANIFEST = "manifest.json"
 FORMAT = 1
 LARGEST_MANIFEST = 64_000_000
 PIECE = 1 << 20
-# Left out: what a copy of them could sign in with. A refresh token is also good for one use only: one that was used since
-# the backup was made would end the person's session at their server.
+# Left out: whoever finds a backup is not signed in. A refresh token is good for one use: one that was used since the
+# backup was made would also end the person's session at their server.
 SESSIONS = {"django_session", "triage_oauthrequest", "triage_oauthsession"}
 KEYS = ("django", "audit", "tombstones")  # every drive has these
 ALL_KEYS = (*KEYS, "webhook")  # and this one once a webhook was signed: its receiver has a copy
@@ -340,7 +340,7 @@ def end_sessions(path: Path) -> None:
         accounts.execute("pragma journal_mode=delete").fetchall()
         tables = {row[0] for row in accounts.execute("select name from sqlite_master where type = 'table'")}
         for table in SESSIONS & tables:
-            accounts.execute(f'delete from "{table}"')  # noqa: S608 - a name of our own
+            accounts.execute(f'delete from "{table}"')
         accounts.execute("vacuum")
     path.chmod(0o600)
     sync(path)

@@ -16,8 +16,8 @@ import ssl
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
@@ -82,6 +82,8 @@ def _system_resolver() -> dns.resolver.Resolver:
 USER_AGENT = "Sunstead (pull request triage for Tangled)"
 DRAIN_LIMIT = 16 * 1024  # bytes of an error page read so that its connection can be used again
 CHUNK = 64 * 1024
+KEPT_HEADERS: tuple[str, ...] = ("Content-Type", "DPoP-Nonce", "WWW-Authenticate")  # of an exchange's answer
+KEPT_LENGTH = 1_000  # characters of each
 PIN_SECONDS = 300.0  # a checked address is used this long, then the name is looked up again
 SITES = 64  # hosts with open connections
 
@@ -110,6 +112,15 @@ class _Target:
     host: str
     authority: str  # value of the Host header
     path: str
+
+
+@dataclass(frozen=True)
+class Exchanged:
+    """An answer of 2xx or 4xx; header names are in lower case, and only those of KEPT_HEADERS are here."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
 
 
 @cache  # reading them takes 23 ms of CPU
@@ -175,13 +186,40 @@ class Fetcher:
         `seconds` bounds the whole request from name look-up to the last byte; the default is the fetcher's timeout.
         `sent` is JSON to post, which may be sent twice, or an order.
         """
+        with self._leashed(url, limit, seconds) as (target, leash):
+            return self._fetch_body(self._find_site(target, leash), target, limit, leash, sent)
+
+    def exchange(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None, limit: int = 1_000_000
+    ) -> Exchanged:
+        """Send a request once and return its answer, also a refusal (4xx), which may have 16 kB. Raises FetchProblem.
+
+        Any other answer is a problem: a redirect, a failure of the server, or 429.
+        """
+        with self._leashed(url, limit, None) as (target, leash):
+            answer = self._urlopen(self._find_site(target, leash), method, target, leash, headers, body)
+            try:
+                is_refusal = 400 <= answer.status < 500 and answer.status != 429
+                if not is_refusal and not 200 <= answer.status < 300:
+                    raise self._explain_status(answer, target, None)
+                kept = {name.lower(): answer.headers.get(name, "")[:KEPT_LENGTH] for name in KEPT_HEADERS}
+                read = _read_body(answer, min(limit, DRAIN_LIMIT) if is_refusal else limit, leash, target.host)
+                return Exchanged(answer.status, kept, read)
+            finally:
+                if not answer.closed:
+                    answer.close()
+                answer.release_conn()
+
+    @contextmanager
+    def _leashed(self, url: str, limit: int, seconds: float | None) -> Generator[tuple[_Target, Leash]]:
+        """Hold the target's place and the leash of one request; explain what breaks. Raises FetchProblem."""
         target = self._parse_url(url)
         self._refuse_once_closed()
         leash = Leash(min(seconds or self.timeout, self.timeout), self._closed)
         token = running.set(leash)
         try:
             with self.manners.place(target.authority, leash):
-                return self._fetch_body(self._find_site(target, leash), target, limit, leash, sent)
+                yield target, leash
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise self._explain(error, target, leash, limit) from None
         finally:
@@ -279,16 +317,21 @@ class Fetcher:
     def _send_request(self, site: _Site, target: _Target, leash: Leash, sent: Sent) -> BaseHTTPResponse:
         """Send the request; send it again if an open connection turned out to be closed before the first byte."""
         order = sent if isinstance(sent, Order) else Order(sent)
-        headers = {"Host": target.authority, "User-Agent": USER_AGENT, "Accept-Encoding": "gzip", "Accept": "*/*"}
-        options: dict[str, Any] = {"headers": headers | order.headers, "body": order.body}
-        options |= {"retries": False, "redirect": False, "preload_content": False}
         method = "GET" if order.body is None else "POST"
         try:
-            return site.pool.urlopen(method, target.path, timeout=min(leash.left(), STEP_SECONDS), **options)
+            return self._urlopen(site, method, target, leash, order.headers, order.body)
         except urllib3.exceptions.ProtocolError:
             if leash.received or order.once:
                 raise
-            return site.pool.urlopen(method, target.path, timeout=min(leash.left(), STEP_SECONDS), **options)
+            return self._urlopen(site, method, target, leash, order.headers, order.body)
+
+    def _urlopen(
+        self, site: _Site, method: str, target: _Target, leash: Leash, headers: Mapping[str, str], body: bytes | None
+    ) -> BaseHTTPResponse:
+        own = {"Host": target.authority, "User-Agent": USER_AGENT, "Accept-Encoding": "gzip", "Accept": "*/*"}
+        options: dict[str, Any] = {"headers": own | dict(headers), "body": body}
+        options |= {"retries": False, "redirect": False, "preload_content": False}
+        return site.pool.urlopen(method, target.path, timeout=min(leash.left(), STEP_SECONDS), **options)
 
     def _explain_status(self, answer: BaseHTTPResponse, target: _Target, limited: float | None) -> FetchProblem:
         """Return the problem for a status other than 200."""

@@ -5,6 +5,7 @@ Both run in one Node process (serve.mjs). A router answers for every host as the
 
 import http.client
 import json
+import os
 import subprocess
 import threading
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from tests.peers.firehose import Shim
 from tests.waiting import LONG_SECONDS
 
 PLC_HOST, PDS_HOST, RELAY_HOST = "plc.directory", "pds.example.test", "relay.example.test"
+SERVERS = Path(__file__).with_name("serve.mjs")
 START_SECONDS = LONG_SECONDS
 HOP_BY_HOP = {"connection", "transfer-encoding", "content-length", "keep-alive"}
 
@@ -67,12 +69,18 @@ class RealNetwork:
     """Node with both servers, the router before them and the firehose's shim, while the context is open."""
 
     def __init__(self, modules: Path, state: Path) -> None:
-        command = ["node", str(modules / "serve.mjs"), str(state)]
-        self._node = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=modules)
+        self._router = _Router(self)
+        command = ["node", "--input-type=module", "--eval", SERVERS.read_text(), str(state)]
+        self._node = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=modules,
+            env={**os.environ, "SITES": self.origin},
+        )
         ports = self._ports()
         self._hosts = {PLC_HOST: ports["plc"]}
         self._pds = ports["pds"]
-        self._router = _Router(self)
         self.shim = Shim(f"ws://127.0.0.1:{self._pds}/xrpc/com.atproto.sync.subscribeRepos?cursor=0")
 
     def _ports(self) -> dict[str, int]:
@@ -87,9 +95,18 @@ class RealNetwork:
         return json.loads(line)
 
     @property
+    def pds_port(self) -> int:
+        """The data server's own port."""
+        return self._pds
+
+    @property
     def origin(self) -> str:
         """http://127.0.0.1:<port>, which answers for every host."""
         return f"http://127.0.0.1:{self._router.server_address[1]}"
+
+    def lead(self, host: str, port: int) -> None:
+        """Have a site's name, below sunstead.org where the data server shall fetch from it, lead to a loopback port."""
+        self._hosts[host] = port
 
     def port_of(self, host: str) -> int:
         """The port of the server behind a host's name."""
@@ -163,14 +180,15 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        host = (self.headers.get("Host") or "").lower()
+        host = (self.headers.get("X-Site") or self.headers.get("Host") or "").lower()
         network = cast(_Router, self.server).network
         if host == RELAY_HOST:
             self._list_accounts(network)
             return
-        port = network.port_of(host)
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LONG_SECONDS)
-        connection.request("GET", self.path, headers={"Host": host, "Accept": "*/*"})
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        sent = {name: value for name, value in self.headers.items() if name.lower() not in HOP_BY_HOP}
+        connection = http.client.HTTPConnection("127.0.0.1", network.port_of(host), timeout=LONG_SECONDS)
+        connection.request(self.command, self.path, body or None, {**sent, "Host": host})
         answer = connection.getresponse()
         body = answer.read()
         connection.close()
@@ -181,6 +199,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    do_POST = do_GET  # noqa: N815 - the name that the server calls
 
     def _list_accounts(self, network: RealNetwork) -> None:
         """com.atproto.sync.listReposByCollection, which relays answer and data servers do not."""

@@ -1,11 +1,21 @@
-// A personal data server and a PLC directory on loopback, with their state in the folder given as the only argument.
+// A personal data server and a PLC directory on loopback, with their state in the folder given as the last argument.
+// Sites of the tests, which have names below sunstead.org, are fetched from the origin SITES, which the name is told.
 // Prints one line of JSON with both ports once they answer, and ends when standard input is closed.
 import { randomBytes } from 'node:crypto'
 import path from 'node:path'
 import { PDS, envToCfg, envToSecrets, readEnv } from '@atproto/pds'
 import plc from '@did-plc/server'
 
-const folder = process.argv[2]
+const folder = process.argv.at(-1)
+const fetchAnywhere = globalThis.fetch
+globalThis.fetch = (input, init) => {
+  const request = new Request(input, init)
+  const url = new URL(request.url)
+  if (!url.hostname.endsWith('.sunstead.org')) return fetchAnywhere(input, init)
+  const { signal, redirect } = request
+  return fetchAnywhere(process.env.SITES + url.pathname, { headers: { 'x-site': url.hostname }, signal, redirect })
+}
+
 const directory = plc.PlcServer.create({ db: plc.Database.mock(), port: 0 })
 const listening = await directory.start()
 const plcPort = listening.address().port

@@ -21,11 +21,11 @@ class OAuthRequest(Row):
     id: Any = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     state_hash = models.CharField(max_length=64, unique=True)
     browser_hash = models.CharField(max_length=64)
-    did = models.CharField(max_length=2048, db_index=True)
-    client_id = models.CharField(max_length=2048)
-    key_id = models.CharField(max_length=64, blank=True)
-    next = models.CharField(max_length=2048)
-    sealed = models.BinaryField()
+    did: Any = models.CharField(max_length=2048, db_index=True)
+    client_id: Any = models.CharField(max_length=2048)
+    key_id: Any = models.CharField(max_length=64, blank=True)
+    next: Any = models.CharField(max_length=2048)
+    sealed: Any = models.BinaryField()
     expires_at: Any = models.DateTimeField(db_index=True)
 
 
@@ -47,12 +47,12 @@ class OAuthSession(Row):
 
     id: Any = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     person: Any = models.ForeignKey(Person, on_delete=models.CASCADE, related_name="oauth_sessions")
-    issuer = models.CharField(max_length=2048)
-    server = models.CharField(max_length=2048)  # origin of the person's data server
-    client_id = models.CharField(max_length=2048)
-    key_id = models.CharField(max_length=64, blank=True)
-    scope = models.TextField()
-    browser = models.CharField(max_length=100)  # such as "Firefox on Linux"
+    issuer: Any = models.CharField(max_length=2048)
+    server: Any = models.CharField(max_length=2048)  # origin of the person's data server
+    client_id: Any = models.CharField(max_length=2048)
+    key_id: Any = models.CharField(max_length=64, blank=True)
+    scope: Any = models.TextField()
+    browser: Any = models.CharField(max_length=100)  # such as "Firefox on Linux"
     sealed: Any = models.BinaryField()
     tokens_expire_at: Any = models.DateTimeField()
     lease = models.CharField(max_length=64, blank=True, default="")

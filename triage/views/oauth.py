@@ -21,7 +21,14 @@ from ingest.errors import OAuthRefused
 from ingest.oauth.client import Client, client_metadata, key_set
 from ingest.oauth.dpop import DpopSender
 from triage.access import throttle
-from triage.access.oauth.attempts import AWAITED, Departure, begin_attempt, describe_browser, finish_attempt, take_attempt
+from triage.access.oauth.attempts import (
+    AWAITED,
+    Departure,
+    begin_attempt,
+    describe_browser,
+    finish_attempt,
+    take_attempt,
+)
 from triage.access.oauth.client import TooBusy, client_for, outgoing, site_client
 from triage.access.oauth.keys import KeyProblem, read_keys
 from triage.access.oauth.sessions import IN_BROWSER, begin_session, end_sessions, give_back
@@ -146,7 +153,9 @@ def _explained() -> Generator[None]:
         log.error("nobody can sign in with an account: %s", problem)
         raise SignInProblem(503, "This site cannot prove itself to your server just now. Tell its operator.") from None
     except TooBusy:
-        raise SignInProblem(503, "Too many people are signing in just now. Try again in a minute.", BUSY_SECONDS) from None
+        raise SignInProblem(
+            503, "Too many people are signing in just now. Try again in a minute.", BUSY_SECONDS
+        ) from None
 
 
 def _depart(request: Request, sender: DpopSender) -> Departure:

@@ -36,9 +36,7 @@ class Departure:
     browser: str = field(repr=False)
 
 
-def begin_attempt(
-    name: str, client: Client, target: str, browser: str, sender: DpopSender, now: datetime
-) -> Departure:
+def begin_attempt(name: str, client: Client, target: str, browser: str, sender: DpopSender, now: datetime) -> Departure:
     """Look up an account and tell its server what will be asked. Raises OAuthRefused.
 
     `target`: the page to show afterwards; `browser`: the secret that the browser holds already, if any.
@@ -48,7 +46,12 @@ def begin_attempt(
     secret = browser if BROWSER.fullmatch(browser) else new_secret()
     row = uuid.uuid4()
     secrets = {"state": begun.state, "verifier": begun.verifier, "key": begun.key}
-    details = {"issuer": begun.issuer, "scope": begun.scope, "redirect_uri": client.redirect_uri}
+    details = {
+        "issuer": begun.issuer,
+        "scope": begun.scope,
+        "handle": begun.handle or "",
+        "redirect_uri": client.redirect_uri,
+    }
     forget_expired(now)
     OAuthRequest.objects.create(
         id=row,
@@ -58,7 +61,7 @@ def begin_attempt(
         client_id=client.client_id,
         key_id=client.kid,
         next=target[:2048],
-        sealed=seal(row, secrets | details),
+        sealed=seal(row, secrets | asked | {"handle": begun.handle or ""}),
         expires_at=now + AWAITED,
     )
     return Departure(account, begun.address, secret)
@@ -80,15 +83,16 @@ def take_attempt(state: str, browser: str, now: datetime) -> OAuthRequest:
 
 
 def finish_attempt(attempt: OAuthRequest, query: Mapping[str, str], sender: DpopSender) -> tuple[Grant, Client]:
-    """Return what the person's server grants for its answer, and the client that it is bound to. Raises OAuthRefused."""
+    """Return what the person's server grants, and the client that it is bound to. Raises OAuthRefused."""
     try:
-        secrets = unseal(attempt.pk, attempt.sealed)
+        secrets = unseal(attempt.id, attempt.sealed)
     except Undecryptable:
         raise OAuthRefused(STRANGE) from None
-    client = bound_client(str(attempt.client_id), str(attempt.key_id), secrets.pop("redirect_uri"))
+    client = bound_client(attempt.client_id, attempt.key_id, secrets.pop("redirect_uri"))
     if client is None:
         raise OAuthRefused(f"the key of this site was removed meanwhile; {START_AGAIN}")
-    begun = Begun(address="", did=str(attempt.did), **secrets)
+    handle = secrets.pop("handle") or None
+    begun = Begun(address="", did=attempt.did, handle=handle, **secrets)
     return redeem(sender, settings.PLC_URL, client, begun, query), client
 
 

@@ -37,7 +37,7 @@ def sign_in_origin(request: HttpRequest) -> str:
     Servers send a browser back to PUBLIC_ORIGIN, or on this machine to 127.0.0.1: nowhere else is its cookie sent.
     Never in a demo or a replay, whose people are made up.
     """
-    host, port = split_domain_port(request.get_host())
+    _, port = split_domain_port(request.get_host())
     is_public = request.get_host() == settings.PUBLIC_ORIGIN.removeprefix("https://")
     if is_public or settings.STAGED or not is_local(request):
         return settings.PUBLIC_ORIGIN
@@ -54,7 +54,11 @@ def client_for(request: HttpRequest, now: datetime) -> Client | None:
     origin = sign_in_origin(request)
     if not is_here(origin, request):
         return None
-    return site_client(now) if origin == settings.PUBLIC_ORIGIN else make_loopback_client(urlsplit(origin).port or 80, SCOPE)
+    return (
+        site_client(now)
+        if origin == settings.PUBLIC_ORIGIN
+        else make_loopback_client(urlsplit(origin).port or 80, SCOPE)
+    )
 
 
 def site_client(now: datetime) -> Client:

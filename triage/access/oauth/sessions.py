@@ -136,8 +136,9 @@ def revoke_all_of(did: str, sender: DpopSender) -> int:
 
 
 def _browsers() -> list[tuple[str, str]]:
-    """Return the live browsers' sessions that hold one of ours: their key, and the id; each is signed and so is read."""
-    rows = [(row.pk, row.get_decoded().get(IN_BROWSER)) for row in Session.objects.filter(expire_date__gt=timezone.now())]
+    """Return the browsers' sessions that hold one of ours, key and id; their data is signed, so each is read."""
+    live = Session.objects.filter(expire_date__gt=timezone.now())
+    rows = [(row.pk, row.get_decoded().get(IN_BROWSER)) for row in live]
     return [(key, name) for key, name in rows if name]
 
 
@@ -146,7 +147,7 @@ def _read_row(session: uuid.UUID, now: datetime) -> OAuthSession:
     if row is None:
         raise SessionEnded
     if not row.person.is_active:
-        end_sessions([row.pk], OAuthSession.Ended.ACCOUNT, now)
+        end_sessions([row.id], OAuthSession.Ended.ACCOUNT, now)
         raise SessionEnded
     return row
 
@@ -155,7 +156,7 @@ def _open_row(row: OAuthSession, now: datetime) -> Grant:
     try:
         return _grant_of(row)
     except Undecryptable:
-        end_sessions([row.pk], OAuthSession.Ended.SECRET, now)
+        end_sessions([row.id], OAuthSession.Ended.SECRET, now)
         raise SessionEnded from None
 
 
@@ -169,7 +170,7 @@ def _grant_of(row: Any) -> Grant:
         scope=row.scope,
         expires_at=row.tokens_expire_at.replace(tzinfo=None),
         kid=row.key_id,
-        **unseal(row.pk, row.sealed),
+        **unseal(row.id, row.sealed),
     )
 
 
@@ -181,7 +182,7 @@ def _seal_tokens(row: uuid.UUID, grant: Grant) -> bytes:
 def _take_lease(row: OAuthSession, now: datetime) -> str:
     """Return a lease of the row as it was read; "" if somebody has one, or has changed the row meanwhile."""
     lease = new_secret()
-    same = OAuthSession.objects.filter(pk=row.pk, ended_at=None, lease_until__lte=now, sealed=row.sealed)
+    same = OAuthSession.objects.filter(pk=row.id, ended_at=None, lease_until__lte=now, sealed=row.sealed)
     return lease if same.update(lease=lease, lease_until=now + LEASE) else ""
 
 
@@ -190,22 +191,22 @@ def _refresh_row(
 ) -> Grant:
     """Refresh under the lease and store what came before anybody uses it."""
     client = bound_client(row.client_id, row.key_id)
-    held = OAuthSession.objects.filter(pk=row.pk, lease=lease)
+    held = OAuthSession.objects.filter(pk=row.id, lease=lease)
     if client is None:
-        end_sessions([row.pk], OAuthSession.Ended.SECRET, clock())
+        end_sessions([row.id], OAuthSession.Ended.SECRET, clock())
         raise SessionEnded
     try:
         fresh = refresh(sender, settings.PLC_URL, client, grant)
     except OAuthRefused as problem:
         if problem.ended:
-            end_sessions([row.pk], OAuthSession.Ended.SERVER, clock())
+            end_sessions([row.id], OAuthSession.Ended.SERVER, clock())
         held.update(lease="", lease_until=FREE)
         if problem.ended:
             raise SessionEnded from None
         raise
     now = clock()
     stored = held.update(
-        sealed=_seal_tokens(row.pk, fresh),
+        sealed=_seal_tokens(row.id, fresh),
         scope=fresh.scope,
         server=fresh.pds,
         tokens_expire_at=fresh.expires_at.replace(tzinfo=UTC),
@@ -213,19 +214,19 @@ def _refresh_row(
         lease="",
         lease_until=FREE,
     )
-    if not stored or not OAuthSession.objects.filter(pk=row.pk, ended_at=None).exists():
+    if not stored or not OAuthSession.objects.filter(pk=row.id, ended_at=None).exists():
         raise SessionEnded  # somebody ended it meanwhile
     return fresh
 
 
 def _note_use(row: OAuthSession, now: datetime) -> None:
     if now - row.last_used_at >= USED_STEP:
-        OAuthSession.objects.filter(pk=row.pk).update(last_used_at=now)
+        OAuthSession.objects.filter(pk=row.id).update(last_used_at=now)
 
 
 def _revoke_row(row: OAuthSession, sender: DpopSender, now: datetime) -> int:
     if _is_revoked(row, sender) or now - row.ended_at > REVOKED_WITHIN:
-        return OAuthSession.objects.filter(pk=row.pk).delete()[0]
+        return OAuthSession.objects.filter(pk=row.id).delete()[0]
     return 0
 
 
