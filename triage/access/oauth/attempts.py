@@ -46,12 +46,7 @@ def begin_attempt(name: str, client: Client, target: str, browser: str, sender: 
     secret = browser if BROWSER.fullmatch(browser) else new_secret()
     row = uuid.uuid4()
     secrets = {"state": begun.state, "verifier": begun.verifier, "key": begun.key}
-    details = {
-        "issuer": begun.issuer,
-        "scope": begun.scope,
-        "handle": begun.handle or "",
-        "redirect_uri": client.redirect_uri,
-    }
+    asked = {"issuer": begun.issuer, "scope": begun.scope, "redirect_uri": client.redirect_uri}
     forget_expired(now)
     OAuthRequest.objects.create(
         id=row,

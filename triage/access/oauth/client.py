@@ -54,11 +54,9 @@ def client_for(request: HttpRequest, now: datetime) -> Client | None:
     origin = sign_in_origin(request)
     if not is_here(origin, request):
         return None
-    return (
-        site_client(now)
-        if origin == settings.PUBLIC_ORIGIN
-        else make_loopback_client(urlsplit(origin).port or 80, SCOPE)
-    )
+    if origin == settings.PUBLIC_ORIGIN:
+        return site_client(now)
+    return make_loopback_client(urlsplit(origin).port or 80, SCOPE)
 
 
 def site_client(now: datetime) -> Client:
