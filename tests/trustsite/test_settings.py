@@ -116,7 +116,7 @@ def test_a_fast_lane_that_no_seeds_vouch_could_open_is_refused(tmp_path: Path) -
 @pytest.mark.parametrize("names", [PATHS, ("T_HIGH",), ("TRUSTED_PROXY",)])
 def test_an_empty_setting_is_its_default(tmp_path: Path, names: tuple[str, ...]) -> None:
     empty, ground = read(tmp_path, **dict.fromkeys(names, "")), read(tmp_path)
-    keys = {"SECRET_KEY", "AUDIT_KEY", "WEBHOOK_KEY"}  # made anew where the drive has none
+    keys = {"SECRET_KEY", "AUDIT_KEY", "WEBHOOK_KEY", "OAUTH_KEY"}  # made anew where the drive has none
     assert {name: str(empty[name]) for name in empty.keys() - keys} == {
         name: str(ground[name]) for name in ground.keys() - keys
     }

@@ -13,11 +13,10 @@ from pathlib import Path
 import msgspec
 from django.conf import settings
 from django.db.models import Count
-from joserfc.jwk import ECKey
 
 from ingest.files import write_whole
 from ingest.json_decoding import decode_json
-from ingest.oauth.proofs import dump_key, load_key, make_key
+from ingest.oauth.proofs import ECKey, dump_key, load_key, make_key
 from triage.models import OAuthRequest, OAuthSession
 
 PUBLISHED_FOR = timedelta(minutes=11)  # servers keep what we published for 10
