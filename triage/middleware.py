@@ -126,7 +126,8 @@ class PolicyMiddleware(CSPMiddleware):
 class PrivateMiddleware:
     """Keeps shared caches from storing pages that may show a person's name or a form token.
 
-    Every answer but a static file depends on the viewer; an answer with its own Cache-Control keeps it.
+    Every answer but a static file and one that is marked public depends on the viewer; an answer with its own
+    Cache-Control keeps it.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
@@ -136,7 +137,7 @@ class PrivateMiddleware:
         response = self.get_response(request)
         if "Cache-Control" not in response:
             mark_private(response)
-        else:
+        elif "public" not in response["Cache-Control"]:
             patch_vary_headers(response, ("Cookie",))
         return response
 

@@ -1,4 +1,4 @@
-"""The web's Huey tasks: deliver decisions and webhook messages, delete expired sessions."""
+"""The web's Huey tasks: deliver decisions and webhook messages, revoke and delete ended sessions."""
 
 import logging
 import sqlite3
@@ -10,8 +10,12 @@ from django.utils import timezone
 from huey import crontab
 
 from ingest.http.fetcher import Receiver
+from ingest.oauth.dpop import DpopSender
 from ingest.worker.runtime import current, huey
 from triage import middleware
+from triage.access.oauth.attempts import forget_expired
+from triage.access.oauth.keys import remove_unbound_keys
+from triage.access.oauth.sessions import end_unused, revoke_ended
 from triage.models.outbox import next_due
 from triage.services import snoozing
 from triage.services.deliveries import deliver
@@ -19,7 +23,7 @@ from triage.services.webhooks import forget, note_changes, send_due
 
 log = logging.getLogger(__name__)
 EVERY_SECONDS = 60.0  # the sweep comes that often anyway
-NEWEST_TABLE = "triage_webhookdelivery"
+NEWEST_TABLE = "triage_oauthsession"
 ON_THE_QUEUE = 1_000  # without a worker nothing is taken off the queue
 
 
@@ -61,15 +65,30 @@ def tell_webhook() -> None:
         close_old_connections()
 
 
+@huey.periodic_task(crontab(minute="*"))
+@huey.lock_task("revoke_sessions")
+def revoke_sessions() -> None:
+    """Tell people's own servers of the sessions that ended here, within a minute."""
+    if not _has_tables():
+        return
+    try:
+        revoke_ended(DpopSender(current().fetcher), timezone.now())
+    finally:
+        close_old_connections()
+
+
 @huey.periodic_task(crontab(minute="51"))
 def drop_what_ended() -> None:
-    """Delete expired sessions and snoozes once an hour."""
+    """Delete expired sessions, sign-ins that nobody finished, unused keys and ended snoozes once an hour."""
     from django.contrib.sessions.backends.db import SessionStore
 
     if not _has_tables():
         return
     try:
         SessionStore.clear_expired()
+        end_unused(timezone.now())
+        forget_expired(timezone.now())
+        remove_unbound_keys()
         with middleware.snapshot_reader().pin() as snapshot:
             if snapshot is not None:
                 snoozing.forget_ended(snapshot, timezone.now())

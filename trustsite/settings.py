@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from csp.constants import NONE, SELF
+from django.http.request import validate_host
 from django.utils.functional import SimpleLazyObject
 from environs import Env, EnvError
 from environs import validate as check
@@ -124,6 +125,14 @@ def account(name: str) -> None:
             raise check.ValidationError(f"{name[:100]!r} is not a handle such as ana.example.com or a DID") from problem
 
 
+def public_origin(origin: str) -> None:
+    """Refuse an origin other than "" and a public https name: data servers fetch our client metadata from no other."""
+    host = r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}"
+    reserved = r"(?!.*\.(?:example|invalid|local|localhost|test)\Z)"
+    if origin and re.fullmatch(f"https://{reserved}{host}", origin) is None:
+        raise check.ValidationError(f"{origin[:300]!r} is not a public origin such as https://sunstead.your-name.org")
+
+
 def conditions(names: list[str]) -> None:
     names_known = get_args(Condition)
     if wrong := [name for name in names if name not in names_known]:
@@ -177,6 +186,8 @@ SECRET_KEY = SimpleLazyObject(partial(drive.key, ROOT, "django"))
 AUDIT_KEY = SimpleLazyObject(partial(drive.key, ROOT, "audit"))  # of the audit draw, and of the marks around data
 
 WEBHOOK_KEY = SimpleLazyObject(partial(drive.key, ROOT, "webhook"))  # signs messages to WEBHOOK_URL
+OAUTH_KEY = SimpleLazyObject(partial(drive.key, ROOT, "oauth"))  # encrypts the secrets of AT Protocol sign-ins
+OAUTH_CLIENT_KEYS = ROOT / "keys" / "oauth_client.json"  # what this site signs its requests for tokens with
 
 # --- Where the stream comes from. ------------------------------------------------------------------------------------
 JETSTREAM_URLS: list[str] = env.list(
@@ -327,6 +338,11 @@ TRUSTED_PROXY: str = env.str("TRUSTED_PROXY", "", validate=address)
 ALLOWED_HOSTS: list[str] = env.list("ALLOWED_HOSTS", ["127.0.0.1", "localhost", "[::1]"])
 CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", [])
 SECURE_COOKIES: bool = env.bool("SECURE_COOKIES", False)
+# Never in a demo or a replay: their people are made up, and no data server knows them.
+_ORIGIN: str = env.str("PUBLIC_ORIGIN", "", validate=public_origin)
+PUBLIC_ORIGIN = _ORIGIN if PLACE.mode == "drive" else ""
+if PUBLIC_ORIGIN and not validate_host(PUBLIC_ORIGIN.removeprefix("https://"), ALLOWED_HOSTS):
+    raise EnvError(f"PUBLIC_ORIGIN={PUBLIC_ORIGIN} names a host that ALLOWED_HOSTS does not allow: add it there.")
 MERGE_ON_FORGE: bool = env.bool("MERGE_ON_FORGE", False)
 API_REQUESTS_A_MINUTE: int = env.int("API_REQUESTS_A_MINUTE", 1200, validate=check.Range(min=1))
 API_ANONYMOUS_A_MINUTE: int = env.int("API_ANONYMOUS_A_MINUTE", 120, validate=check.Range(min=1))

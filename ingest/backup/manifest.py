@@ -102,6 +102,9 @@ MANIFEST = "manifest.json"
 FORMAT = 1
 LARGEST_MANIFEST = 64_000_000
 PIECE = 1 << 20
+# Left out: whoever finds a backup is not signed in. A refresh token is good for one use: one that was used since the
+# backup was made would also end the person's session at their server.
+SESSIONS = {"django_session", "triage_oauthrequest", "triage_oauthsession"}
 KEYS = ("django", "audit", "tombstones")  # every drive has these
 ALL_KEYS = (*KEYS, "webhook")  # and this one once a webhook was signed: its receiver has a copy
 # Allowed names: the two files, or a file in one of the folders, at most five deep; a name becomes a path on restore.
@@ -336,8 +339,8 @@ def end_sessions(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as accounts:
         accounts.execute("pragma journal_mode=delete").fetchall()
         tables = {row[0] for row in accounts.execute("select name from sqlite_master where type = 'table'")}
-        if "django_session" in tables:
-            accounts.execute("delete from django_session")
+        for table in SESSIONS & tables:
+            accounts.execute(f'delete from "{table}"')
         accounts.execute("vacuum")
     path.chmod(0o600)
     sync(path)

@@ -1,8 +1,9 @@
-"""The type of a request for views and access, and its session in the accounts' file.
+"""The type of a request for views and access, where it came from, and its session in the accounts' file.
 
 A view may write the session in the transaction of its other changes.
 """
 
+import ipaddress
 from typing import Any
 
 from django.contrib.auth.models import AnonymousUser
@@ -10,6 +11,7 @@ from django.contrib.sessions.backends import db
 from django.contrib.sessions.backends.base import UpdateError
 from django.db import OperationalError
 from django.http import HttpRequest
+from django.http.request import split_domain_port
 from django_htmx.middleware import HtmxDetails
 
 from ingest.store.snapshots import Snapshot
@@ -59,3 +61,19 @@ class Request(HttpRequest):
     offers: Any  # what `triage.presenters.row_actions.offers_to` found, once it was asked
     session_roles: Any  # triage.access.permissions.Roles of the signed-in person, once they were asked for
     roles: Any  # triage.access.permissions.Roles of whoever reads, once `triage.access.sign_in.viewing` asked for them
+
+
+def is_local(request: HttpRequest) -> bool:
+    """Return whether the request came over loopback and named a loopback host.
+
+    Either alone is possible from elsewhere: the name by DNS rebinding, the address through a proxy on this machine.
+    """
+    host, _ = split_domain_port(request.get_host())
+    return _is_loopback(host.strip("[]")) and _is_loopback(request.META.get("REMOTE_ADDR", ""))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

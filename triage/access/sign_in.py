@@ -4,7 +4,6 @@ Password hashes and rules are those of django.contrib.auth. A program that may n
 that it tried too often.
 """
 
-import ipaddress
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -20,7 +19,6 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import transaction
 from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.http.request import split_domain_port
 from django.shortcuts import redirect, render, resolve_url
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -34,6 +32,8 @@ from ingest.store.snapshots import Snapshot
 from scoring.queries import read
 from triage.access import throttle
 from triage.access.admission import SignInProblem, let_in
+from triage.access.oauth.client import is_here, sign_in_origin
+from triage.access.oauth.sessions import end_sessions_of
 from triage.access.permissions import (
     NOT_INVITED,
     NotInvited,
@@ -46,7 +46,7 @@ from triage.access.permissions import (
     signed_in,
 )
 from triage.access.problems import CHALLENGE, HOW_TO_READ, ApiProblem, mark_private, prefers_json, problem_response
-from triage.access.requests import Request
+from triage.access.requests import Request, is_local
 from triage.access.tokens import (
     bearer_secret,
     bearer_token,
@@ -341,7 +341,8 @@ def sign_in_link(request: Request, token: str) -> HttpResponse:
 
 @require_POST
 def sign_out(request: Request) -> HttpResponse:
-    """End the session."""
+    """End the session, and with it the one at the person's own server."""
+    end_sessions_of(request.session, timezone.now())
     logout(request)
     return redirect("/")
 
@@ -360,22 +361,6 @@ def _demo_sign_in(request: Request, did: str) -> HttpResponse:
         raise PermissionDenied("The demo's sign-in works only on the machine that runs it.")
     sign_in_account(request, did)
     return redirect(safe_next(request))
-
-
-def is_local(request: HttpRequest) -> bool:
-    """Return whether the request came over loopback and named a loopback host.
-
-    Either alone is possible from elsewhere: the name by DNS rebinding, the address through a proxy on this machine.
-    """
-    host, _ = split_domain_port(request.get_host())
-    return _is_loopback(host.strip("[]")) and _is_loopback(request.META.get("REMOTE_ADDR", ""))
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def safe_next(request: HttpRequest) -> str:
@@ -447,13 +432,22 @@ def count_failures(request: HttpRequest) -> Generator[None]:
         raise
 
 
+def show_problem(request: Request, problem: SignInProblem) -> HttpResponse:
+    """Show the sign-in page with the reason why this sign-in was refused."""
+    return _render_page(request, "sign_in/sign_in.html", problem)
+
+
 def _render_page(
     request: Request, template: str, problem: SignInProblem | None = None, invited: Person | None = None
 ) -> HttpResponse:
+    account_origin = sign_in_origin(request)
     context = {
         "next": safe_next(request),
         "problem": problem.sentence if problem else "",
         "name": request.POST.get("name", "")[:LONGEST_DID],
+        "handle": request.POST.get("handle", "")[:LONGEST_DID],
+        "account_here": is_here(account_origin, request),
+        "account_origin": account_origin,
         "invited": invited,
         "claims": CLAIM in request.session,
         "has_admin": has_admin() or bool(settings.STAGED),  # a demo asks nobody to begin it

@@ -20,6 +20,7 @@ from triage.models.actions import (
     ReadingTime,
     Snooze,
 )
+from triage.models.oauth import OAuthRequest, OAuthSession
 from triage.models.outbox import DeliveryRun, OutboxEntry, ToldState, WebhookDelivery
 from triage.models.rights import ContributorLink, LeaderboardWish, Objection
 
@@ -37,6 +38,8 @@ __all__ = [
     "LeaderboardWish",
     "Lease",
     "Maintainer",
+    "OAuthRequest",
+    "OAuthSession",
     "Objection",
     "OutboxEntry",
     "Person",

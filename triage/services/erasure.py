@@ -19,6 +19,7 @@ from triage.models import (
     LeaderboardWish,
     Lease,
     Maintainer,
+    OAuthRequest,
     Objection,
     OutboxEntry,
     Person,
@@ -32,6 +33,7 @@ from triage.models import (
 
 ACTION = ("kind", "outcome", "note", "findings", "scanner", "pull_uri", "made_at", "undone_at")
 TOKEN = ("name", "scopes", "repo_key", "made_at", "last_used_at", "revoked_at", "refused")
+OAUTH = ("issuer", "server", "scope", "browser", "made_at", "last_used_at", "ended_at", "ended_because")
 ESTIMATED = ("repo_key", "threshold", "bad_low", "bad_high", "opened_at", "ended_at", "ended_because")
 LANE = ("repo_key", "author", "voucher", "because", "closed_at", "opened_at")
 
@@ -53,7 +55,8 @@ def forget_account(did: str, handle: str | None) -> int:
         deleted += _forget_told(did)
         deleted += _strike_changes(did, person)
         deleted += sum(
-            model.objects.filter(did=did).delete()[0] for model in (ContributorLink, Objection, LeaderboardWish)
+            model.objects.filter(did=did).delete()[0]
+            for model in (ContributorLink, Objection, LeaderboardWish, OAuthRequest)
         )
         deleted += ContributorLink.objects.filter(owned).update(repo_key="")
         deleted += LaneClosure.objects.filter(Q(author=did) | Q(voucher=did) | owned).delete()[0]
@@ -156,6 +159,7 @@ def account_of(did: str) -> dict[str, Any] | None:
         "sign_in_methods": list(
             person.sign_in_methods.values("kind", "made_at", "expires_at", "used_at", "last_used_at")
         ),
+        "oauth_sessions": list(person.oauth_sessions.values(*OAUTH)),
         "actions": list(person.actions.values(*ACTION)),
         "api_tokens": list(person.api_tokens.values(*TOKEN)),
         "leases": list(person.leases.values("pull_uri", "expires_at")),

@@ -9,6 +9,7 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from ingest.erasure.erase import Folders
 from ingest.errors import StoreProblem
 from ingest.git.mirror import Limits
 from ingest.http.fetcher import Fetcher
+from ingest.oauth.dpop import DpopSender
 from ingest.records.dead_letters import LetterBound
 from ingest.records.registry import build_registry
 from ingest.store.database import Store
@@ -33,6 +35,8 @@ from ingest.tasks import run_job
 from ingest.worker import runtime
 from ingest.worker.jobs import JOBS, JobProblem
 from ingest.worker.runtime import huey
+from triage.access.oauth.sessions import revoke_all_of
+from triage.models import OAuthSession
 from triage.services import erasure as accounts
 from trustsite import drive
 
@@ -71,6 +75,7 @@ def _forget_account(names: Names) -> int:
     try:
         if "triage_person" not in connection.introspection.table_names():
             return 0
+        _revoke_sessions(names.did)
         removed = accounts.forget_account(names.did, names.handle)
         accounts.clear_traces()
         return removed
@@ -78,6 +83,14 @@ def _forget_account(names: Names) -> int:
         raise StoreProblem(f"the accounts of this site could not be searched ({problem}): run this again") from problem
     finally:
         connection.close()  # the worker's threads come and go
+
+
+def _revoke_sessions(did: str) -> None:
+    """Tell the person's own server that their sessions here end, before what it takes to tell it is deleted."""
+    if not OAuthSession.objects.filter(person__did=did).exists():
+        return
+    with closing(Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS)) as fetcher:
+        revoke_all_of(did, DpopSender(fetcher))
 
 
 def sources(fetcher: Fetcher, clock: Clock) -> Sources:

@@ -21,6 +21,6 @@ KINDS = [
 class Migration(migrations.Migration):
     """Only the choices of a field; no row changes."""
 
-    dependencies = [("triage", "0022_role_requests")]
+    dependencies = [("triage", "0023_oauth")]
 
     operations = [migrations.AlterField("action", "kind", models.CharField(choices=KINDS, max_length=20))]

@@ -1,0 +1,188 @@
+"""Signing in with an AT Protocol account: what this site publishes about itself, the way out and back, and sessions."""
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST, require_safe
+
+from ingest.atproto.syntax import LONGEST_DID
+from ingest.errors import OAuthRefused
+from ingest.oauth.client import Client, client_metadata, key_set
+from ingest.oauth.dpop import DpopSender
+from triage.access import throttle
+from triage.access.oauth.attempts import (
+    AWAITED,
+    Departure,
+    begin_attempt,
+    describe_browser,
+    finish_attempt,
+    give_back,
+    take_attempt,
+)
+from triage.access.oauth.client import TooBusy, client_for, sign_in_place, site_client
+from triage.access.oauth.keys import KeyProblem, read_keys
+from triage.access.oauth.sessions import IN_BROWSER, begin_session, end_sessions
+from triage.access.permissions import signed_in
+from triage.access.problems import NOTHING, ApiProblem, problem_response
+from triage.access.requests import Request
+from triage.access.sign_in import SignInProblem, count_failures, safe_next, show_problem, sign_in_account
+from triage.models import OAuthSession
+
+COOKIE, PATH = "oauth_browser", "/oauth/"
+NAME = "Sunstead"
+BUSY_SECONDS = 10
+log = logging.getLogger(__name__)
+
+
+@require_safe
+def metadata(request: HttpRequest) -> HttpResponse:
+    """Answer with the document that names this site to authorization servers; the same for everybody."""
+    return _publish(lambda client: client_metadata(client, NAME))
+
+
+@require_safe
+def jwks(request: HttpRequest) -> HttpResponse:
+    """Answer with the public keys of this site, also retired ones to which a session is bound."""
+    return _publish(lambda client: key_set(key.load() for key in read_keys()))
+
+
+@never_cache
+@require_POST
+def start(request: Request) -> HttpResponse:
+    """Look up the account of `handle` and show where its person goes next; the page's link leads there.
+
+    A redirect would not: the policy of our pages lets forms lead to this site alone.
+    """
+    try:
+        _count_start(request)
+        with _explained(), sign_in_place() as sender:
+            departure = _depart(request, sender)
+    except SignInProblem as problem:
+        return show_problem(request, problem)
+    response = render(request, "sign_in/leaving.html", {"departure": departure})
+    response.set_cookie(
+        COOKIE, departure.browser, max_age=AWAITED, path=PATH, httponly=True, samesite="Lax"
+    )  # Lax: it comes with the way back, which begins on another site
+    return response
+
+
+@never_cache
+@require_GET
+def callback(request: Request) -> HttpResponse:
+    """Sign in the person whose server sent this browser back; always lead on, so that no page has this address."""
+    try:
+        with count_failures(request), _explained(), sign_in_place() as sender:
+            target = _arrive(request, sender)
+    except SignInProblem as problem:
+        messages.error(request, problem.sentence)
+        return redirect("sign_in")
+    return redirect(target)
+
+
+@require_safe
+@never_cache
+def sessions(request: Request) -> HttpResponse:
+    """List the sessions of the signed-in person, each with what it may do, and a button that ends it."""
+    person = signed_in(request)
+    live = OAuthSession.objects.filter(person=person, ended_at=None).order_by("-made_at")
+    context = {"sessions": live, "this": request.session.get(IN_BROWSER, "")}
+    return render(request, "sign_in/sessions.html", context)
+
+
+@never_cache
+@require_POST
+def end(request: Request) -> HttpResponse:
+    """End one session of one's own (`session`), and sign out the browser that has it."""
+    person = signed_in(request)
+    try:
+        session = uuid.UUID(request.POST.get("session", ""))
+    except ValueError:
+        raise Http404("There is no such session.") from None
+    is_own = OAuthSession.objects.filter(pk=session, person=person).exists()
+    if not is_own:
+        raise Http404("There is no such session.")
+    end_sessions([session], OAuthSession.Ended.PERSON, timezone.now())
+    if request.session.get(IN_BROWSER) == str(session):
+        request.session.flush()
+        return redirect("sign_in")
+    messages.info(request, "The session was ended, and its browser is signed out.")
+    return redirect("oauth_sessions")
+
+
+def _publish(document: Callable[[Client], dict[str, Any]]) -> HttpResponse:
+    """Answer with a document about this site's client; 404 where the site has no public address to be asked at."""
+    if not settings.PUBLIC_ORIGIN:
+        return problem_response(ApiProblem(404, "This site has no public address: PUBLIC_ORIGIN is not set."))
+    try:
+        response = JsonResponse(document(site_client(timezone.now())))
+    except KeyProblem as problem:
+        log.error("the keys of this site cannot be published: %s", problem)
+        return problem_response(ApiProblem(503, "This site cannot read its keys just now. Tell its operator."))
+    response["Cache-Control"], response["Content-Security-Policy"] = "public, max-age=300", NOTHING
+    return response
+
+
+def _count_start(request: HttpRequest) -> None:
+    """Count every start against the visitor's address: each makes this site ask servers that a stranger names."""
+    now = time.time()
+    network = throttle.network_of(request.META.get("REMOTE_ADDR", ""))
+    if throttle.count("oauth", network, throttle.WINDOW_SECONDS, now) > throttle.LIMIT:
+        wait = throttle.seconds_left(throttle.WINDOW_SECONDS, now)
+        raise SignInProblem(429, f"Too many sign-in attempts from your address. Try again in {wait} seconds.", wait)
+
+
+@contextmanager
+def _explained() -> Generator[None]:
+    """Turn what stands in the way of a sign-in into one sentence for the person. Raises SignInProblem."""
+    try:
+        yield
+    except OAuthRefused as problem:
+        sentence = str(problem)
+        raise SignInProblem(403, f"{sentence[:1].upper()}{sentence[1:]}.") from None
+    except KeyProblem as problem:
+        log.error("nobody can sign in with an account: %s", problem)
+        raise SignInProblem(503, "This site cannot prove itself to your server just now. Tell its operator.") from None
+    except TooBusy:
+        raise SignInProblem(
+            503, "Too many people are signing in just now. Try again in a minute.", BUSY_SECONDS
+        ) from None
+
+
+def _depart(request: Request, sender: DpopSender) -> Departure:
+    now = timezone.now()
+    client = client_for(request, now)
+    if client is None:
+        raise SignInProblem(404, "Nobody can sign in with an account at this address.")
+    name, browser = request.POST.get("handle", "")[:LONGEST_DID], request.COOKIES.get(COOKIE, "")
+    return begin_attempt(name, client, safe_next(request), browser, sender, now)
+
+
+def _arrive(request: Request, sender: DpopSender) -> str:
+    """Finish the attempt that this browser began; return where it leads."""
+    now = timezone.now()
+    attempt = take_attempt(request.GET.get("state", ""), request.COOKIES.get(COOKIE, ""), now)
+    grant, client = finish_attempt(attempt, request.GET.dict(), sender)
+    browser = describe_browser(request.headers.get("User-Agent", ""))
+    before = request.session.get(IN_BROWSER)
+    try:
+        with transaction.atomic():
+            person = sign_in_account(request, grant.did, grant.handle)
+            session = begin_session(grant, client, person, browser, now)
+            request.session[IN_BROWSER] = str(session.pk)
+            request.session.keep()
+            end_sessions([uuid.UUID(before)] if before else [], OAuthSession.Ended.PERSON, now)
+    except SignInProblem:
+        give_back(grant, client, sender)
+        raise
+    return str(attempt.next)
