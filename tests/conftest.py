@@ -77,6 +77,8 @@ ASK_THE_PEERS = (
     "tests/ingest/backfill/test_real_peers.py",
     "tests/ingest/oauth/test_real_sign_in.py",
     "tests/ingest/oauth/test_real_acts.py",
+    "tests/triage/access/oauth/test_real_sign_in.py",
+    "tests/triage/access/oauth/test_real_leases.py",
 )
 Count = Callable[[int, int], int]
 Look = TypeVar("Look")

@@ -249,10 +249,12 @@ def revoke_link(link: ContributorLink, by: Person, now: datetime) -> None:
 
 
 def own_origin() -> str:
-    """Return the first origin of CSRF_TRUSTED_ORIGINS, which a proxy serves, else where the web process listens.
+    """Return PUBLIC_ORIGIN, else the first origin of CSRF_TRUSTED_ORIGINS, else where the web process listens.
 
     A wildcard address covers every address of this machine, including loopback.
     """
+    if settings.PUBLIC_ORIGIN:
+        return str(settings.PUBLIC_ORIGIN)
     origins = [origin for origin in settings.CSRF_TRUSTED_ORIGINS if "*" not in origin]
     return origins[0].rstrip("/") if origins else listening_origin()
 

@@ -29,7 +29,7 @@ from triage.access.oauth.attempts import (
     finish_attempt,
     take_attempt,
 )
-from triage.access.oauth.client import TooBusy, client_for, outgoing, site_client
+from triage.access.oauth.client import TooBusy, client_for, sign_in_place, site_client
 from triage.access.oauth.keys import KeyProblem, read_keys
 from triage.access.oauth.sessions import IN_BROWSER, begin_session, end_sessions, give_back
 from triage.access.permissions import signed_in
@@ -65,7 +65,7 @@ def start(request: Request) -> HttpResponse:
     """
     try:
         _count_start(request)
-        with _explained(), outgoing() as sender:
+        with _explained(), sign_in_place() as sender:
             departure = _depart(request, sender)
     except SignInProblem as problem:
         return show_problem(request, problem)
@@ -81,7 +81,7 @@ def start(request: Request) -> HttpResponse:
 def callback(request: Request) -> HttpResponse:
     """Sign in the person whose server sent this browser back; always lead on, so that no page has this address."""
     try:
-        with count_failures(request), _explained(), outgoing() as sender:
+        with count_failures(request), _explained(), sign_in_place() as sender:
             target = _arrive(request, sender)
     except SignInProblem as problem:
         messages.error(request, problem.sentence)

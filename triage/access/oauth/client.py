@@ -1,7 +1,8 @@
 """This site as a client of people's authorization servers, and its own way out to them.
 
 With PUBLIC_ORIGIN it is a confidential client that proves itself with a key; a browser on the same machine reaches
-a site without one as a public client. Few requests leave at once, so that slow servers cannot hold every thread.
+a site without one as a public client. Few sign-ins are under way at once, so that slow servers of strangers cannot
+hold every thread.
 """
 
 import threading
@@ -28,7 +29,7 @@ _places = threading.BoundedSemaphore(AT_ONCE)
 
 
 class TooBusy(Exception):
-    """As many requests as are allowed wait for people's servers already."""
+    """As many sign-ins as are allowed wait for people's servers already."""
 
 
 def sign_in_origin(request: HttpRequest) -> str:
@@ -71,16 +72,21 @@ def bound_client(client_id: str, key_id: str, redirect_uri: str = "") -> Client 
 
 
 @contextmanager
-def outgoing() -> Generator[DpopSender]:
-    """Take one of the few places for requests to people's servers. Raises TooBusy at once if all are taken."""
+def sign_in_place() -> Generator[DpopSender]:
+    """Take one of the few places for people who are not signed in yet. Raises TooBusy at once if all are taken."""
     if not _places.acquire(blocking=False):
         raise TooBusy
     try:
-        yield _sender(settings.STAND_IN_ORIGIN, min(SECONDS, settings.FETCH_TIMEOUT_SECONDS))
+        yield web_sender()
     finally:
         _places.release()
 
 
+def web_sender() -> DpopSender:
+    """Return what sends this process's requests to people's servers."""
+    return _make_sender(settings.STAND_IN_ORIGIN, min(SECONDS, settings.FETCH_TIMEOUT_SECONDS))
+
+
 @cache
-def _sender(stand_in: str | None, seconds: float) -> DpopSender:
+def _make_sender(stand_in: str | None, seconds: float) -> DpopSender:
     return DpopSender(Fetcher(stand_in, seconds))

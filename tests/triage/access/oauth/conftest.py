@@ -43,7 +43,11 @@ class Site:
         """The data server asks for one of the site's documents."""
         self.asked.append(request.path)
         told = self.browser().get(request.path)
-        return response(told.content, Content_Type=told["Content-Type"]) if told.status_code == 200 else response(status=404)
+        return (
+            response(told.content, Content_Type=told["Content-Type"])
+            if told.status_code == 200
+            else response(status=404)
+        )
 
     def leave(self, browser: Client, person: Account, **fields: str) -> str:
         """Type the handle; returns the address that the page's link leads to."""
@@ -69,7 +73,7 @@ def oauth_site(real_network: RealNetwork, settings: Settings, tmp_path: Path) ->
     """A site under a name that no server has heard of, since servers remember a site's documents for ten minutes."""
     site = Site(real_network, f"web{next(_numbers)}.sunstead.org")
     settings.PUBLIC_ORIGIN = site.origin
-    settings.ALLOWED_HOSTS = [site.host, "127.0.0.1", "testserver"]
+    settings.ALLOWED_HOSTS = [site.host, "127.0.0.1", "localhost", "testserver"]
     settings.STAND_IN_ORIGIN = real_network.origin
     settings.OAUTH_CLIENT_KEYS = tmp_path / "keys" / "oauth_client.json"
     settings.OAUTH_KEY = "5e" * 32

@@ -1,0 +1,226 @@
+"""A session whose tokens expired is refreshed by one of all who need it, and outlives whatever happens to that one."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import pytest
+from django.conf import settings as configured
+from django.db import connection
+from django.utils import timezone
+
+from ingest.errors import OAuthRefused
+from ingest.oauth.flow import Grant, refresh
+from tests.conftest import Count, with_environment
+from tests.peers.network import Account
+from tests.sources import PROJECT
+from tests.triage.access.oauth.conftest import Site
+from triage.access.oauth import sessions
+from triage.access.oauth.client import web_sender
+from triage.access.oauth.sessions import LEASE, SessionEnded, current_grant, end_sessions, end_unused, revoke_ended
+from triage.models import OAuthSession, Person
+
+pytestmark = pytest.mark.django_db(transaction=True)
+AT_ONCE = 50
+Refreshed = list[Grant]
+
+
+@pytest.fixture
+def session(oauth_site: Site, join: Callable[[str], Account]) -> UUID:
+    """A person's session, of which the tokens have expired."""
+    oauth_site.sign_in(oauth_site.browser(), join("ana"))
+    return expire()
+
+
+@pytest.fixture
+def refreshed(monkeypatch: pytest.MonkeyPatch) -> Refreshed:
+    """Every refresh that was asked of the data server, with the session that it was asked for."""
+    asked: Refreshed = []
+
+    def noted(sender: object, plc: object, client: object, grant: Grant) -> Grant:
+        asked.append(grant)
+        return refresh(sender, plc, client, grant)  # ty: ignore[invalid-argument-type]
+
+    monkeypatch.setattr(sessions, "refresh", noted)
+    return asked
+
+
+def expire() -> UUID:
+    OAuthSession.objects.update(tokens_expire_at=timezone.now())
+    return OAuthSession.objects.get().id
+
+
+def ask(session: UUID) -> Grant | SessionEnded:
+    """What one request gets, in a thread of its own."""
+    try:
+        return current_grant(session, web_sender())
+    except SessionEnded as ended:
+        return ended
+    finally:
+        connection.close()
+
+
+def ask_at_once(session: UUID) -> list[Grant | SessionEnded]:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(ask, [session] * AT_ONCE))
+
+
+def test_fifty_who_need_an_expired_session_at_once_refresh_it_once(session: UUID, refreshed: Refreshed) -> None:
+    for turn in (1, 2):  # the second time with what the first one stored
+        found = ask_at_once(session)
+        assert len(refreshed) == turn
+        (grant,) = {one for one in found if isinstance(one, Grant)}
+        assert len([one for one in found if one == grant]) == AT_ONCE
+        assert grant.access_token != refreshed[-1].access_token
+        expire()
+    assert OAuthSession.objects.get().lease == ""
+
+
+def test_a_token_that_the_data_server_refused_is_read_again_before_it_is_refreshed(
+    session: UUID, refreshed: Refreshed
+) -> None:
+    fresh = current_grant(session, web_sender())
+    again = current_grant(session, web_sender(), refused=refreshed[0].access_token)
+    assert (again.access_token, len(refreshed)) == (fresh.access_token, 1)
+    assert current_grant(session, web_sender(), refused=fresh.access_token).access_token != fresh.access_token
+    assert len(refreshed) == 2
+
+
+def test_a_session_that_ended_at_its_server_asks_to_sign_in_again_and_is_not_asked_for_twice(
+    session: UUID, refreshed: Refreshed
+) -> None:
+    before = current_grant(session, web_sender())
+    row = OAuthSession.objects.get()
+    sealed = bytes(row.sealed)
+    expire()
+    current_grant(session, web_sender())
+    OAuthSession.objects.update(sealed=sealed)  # as from a copy of the file: its refresh token was used since
+    assert refreshed[-1].refresh_token == before.refresh_token
+    expire()
+    found = ask_at_once(session)
+    assert {str(one) for one in found} == {"Your sign-in at your own server has ended. Sign in again."}
+    assert len(refreshed) == 3
+    assert OAuthSession.objects.get().ended_because == "server"
+    assert revoke_ended(web_sender(), timezone.now()) == 1
+
+
+def test_a_server_that_does_not_answer_ends_no_session(
+    session: UUID, refreshed: Refreshed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*asked: object) -> Grant:
+        raise OAuthRefused("pds.example.test took too long to answer; try again in a minute", retry=True)
+
+    with monkeypatch.context() as patch, pytest.raises(OAuthRefused, match="try again in a minute"):
+        patch.setattr(sessions, "refresh", fail)
+        current_grant(session, web_sender())
+    assert OAuthSession.objects.get().ended_at is None
+    assert current_grant(session, web_sender()).did
+    assert len(refreshed) == 1
+
+
+def test_a_session_that_is_ended_while_it_is_refreshed_stays_ended_and_its_new_tokens_die(
+    session: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fresh = list[Grant]()
+
+    def refresh_late(sender: object, plc: object, client: object, grant: Grant) -> Grant:
+        fresh.append(refresh(sender, plc, client, grant))  # ty: ignore[invalid-argument-type]
+        end_sessions([session], OAuthSession.Ended.PERSON, timezone.now())
+        return fresh[0]
+
+    monkeypatch.setattr(sessions, "refresh", refresh_late)
+    row = OAuthSession.objects.get()
+    client = sessions.bound_client(row.client_id, row.key_id)
+    with pytest.raises(SessionEnded):
+        current_grant(session, web_sender())
+    assert revoke_ended(web_sender(), timezone.now()) == 1
+    assert client is not None
+    with pytest.raises(OAuthRefused) as refused:
+        refresh(web_sender(), configured.PLC_URL, client, fresh[0])
+    assert refused.value.ended
+
+
+def test_a_lease_is_kept_while_it_lasts_and_taken_over_after(session: UUID, refreshed: Refreshed) -> None:
+    now = timezone.now()
+    OAuthSession.objects.update(lease="somebody", lease_until=now + LEASE)
+    waiting = threading.Thread(target=ask, args=[session])
+    waiting.start()
+    waiting.join(0.5)
+    assert (waiting.is_alive(), refreshed) == (True, [])
+    OAuthSession.objects.update(lease_until=now)
+    waiting.join()
+    assert len(refreshed) == 1
+
+
+def test_a_session_without_a_browser_or_whose_person_is_switched_off_ends_and_is_revoked(
+    session: UUID, oauth_site: Site, join: Callable[[str], Account]
+) -> None:
+    browser = oauth_site.browser()
+    oauth_site.sign_in(browser, join("ben"))
+    assert end_unused(timezone.now()) == 0
+    Person.objects.filter(oauth_sessions=session).update(is_active=False)
+    browser.session.flush()
+    assert end_unused(timezone.now()) == 2
+    assert {str(row.ended_because) for row in OAuthSession.objects.all()} == {"account", "person"}
+    assert revoke_ended(web_sender(), timezone.now()) == 2
+
+
+def test_a_server_that_cannot_be_told_is_told_again_for_a_day(session: UUID, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*asked: object) -> bool:
+        raise OAuthRefused("pds.example.test could not be connected to; try again in a minute", retry=True)
+
+    now: datetime = timezone.now()
+    end_sessions([session], OAuthSession.Ended.PERSON, now)
+    monkeypatch.setattr(sessions, "revoke", fail)
+    assert revoke_ended(web_sender(), now + timedelta(days=1)) == 0
+    assert revoke_ended(web_sender(), now + timedelta(days=1, seconds=1)) == 1
+    assert not OAuthSession.objects.exists()
+
+
+def test_a_kill_at_any_moment_of_a_refresh_leaves_the_session_whole_or_asks_to_sign_in_again(
+    session: UUID, oauth_site: Site, join: Callable[[str], Account], count: Count
+) -> None:
+    draws, did, killed = random.Random(22), Person.objects.get().did, 0
+    for _ in range(count(3, 20)):
+        if OAuthSession.objects.filter(ended_at=None).exists():
+            session = OAuthSession.objects.get(ended_at=None).id
+        else:
+            person = Account(oauth_site.network, did, Person.objects.get().handle, "")
+            oauth_site.sign_in(oauth_site.browser(), person)
+            session = OAuthSession.objects.get(ended_at=None).id
+        with refreshing_child(session) as child:
+            time.sleep(draws.uniform(0.0, 0.4))  # the moment of the kill, not a wait for anything
+            os.kill(child.pid, signal.SIGKILL)
+            killed += child.wait() == -signal.SIGKILL
+        OAuthSession.objects.update(lease_until=timezone.now(), tokens_expire_at=timezone.now())
+        found = ask(session)
+        assert isinstance(found, SessionEnded) or found.did == did
+    assert killed
+
+
+def refreshing_child(session: UUID) -> subprocess.Popen[bytes]:
+    """A process that refreshes this session again and again, once it says so."""
+    given = {
+        "DATA_ROOT": configured.ROOT,
+        "PUBLIC_ORIGIN": configured.PUBLIC_ORIGIN,
+        "ALLOWED_HOSTS": ",".join(configured.ALLOWED_HOSTS),
+    }
+    arguments = [str(connection.settings_dict["NAME"]), configured.STAND_IN_ORIGIN, configured.OAUTH_KEY]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "tests.triage.access.oauth.refreshing_child", str(session), *arguments]
+        + [str(configured.OAUTH_CLIENT_KEYS)],
+        cwd=PROJECT,
+        env=with_environment(given),
+        stdout=subprocess.PIPE,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"ready\n"
+    return child
