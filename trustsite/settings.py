@@ -118,7 +118,8 @@ def contact(address: str) -> None:
 def public_origin(origin: str) -> None:
     """Refuse an origin other than "" and a public https name: data servers fetch our client metadata from no other."""
     host = r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}"
-    if origin and re.fullmatch(rf"https://{host}(?<!\.(?:example|invalid|local|test))(?<!\.localhost)", origin) is None:
+    reserved = r"(?!.*\.(?:example|invalid|local|localhost|test)\Z)"
+    if origin and re.fullmatch(f"https://{reserved}{host}", origin) is None:
         raise check.ValidationError(f"{origin[:300]!r} is not a public origin such as https://sunstead.your-name.org")
 
 

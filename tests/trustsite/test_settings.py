@@ -73,6 +73,13 @@ def refusal(root: Path, **environment: str) -> str:
         ("OPERATOR_CONTACT", "ana@site.example"),
         ("OPERATOR_NAME", "Ana\u202e"),
         ("OPERATOR_NAME", "x" * 101),
+        ("PUBLIC_ORIGIN", "http://triage.sunstead.org"),
+        ("PUBLIC_ORIGIN", "https://triage.sunstead.org/"),
+        ("PUBLIC_ORIGIN", "https://triage.sunstead.org:8443"),
+        ("PUBLIC_ORIGIN", "https://sunstead"),
+        ("PUBLIC_ORIGIN", "https://10.0.0.1"),
+        ("PUBLIC_ORIGIN", "https://triage.local"),
+        ("PUBLIC_ORIGIN", "https://triage.example"),
         ("REVIEW_DOLLARS_A_DAY", "-1"),
         *((name, "relative/path") for name in PATHS),
     ],
@@ -144,3 +151,10 @@ def test_a_webhook_is_for_the_drives_own_store_and_a_refusal_keeps_its_address_s
     whole = patch.dict(os.environ, {"DATA_ROOT": str(tmp_path), "WEBHOOK_URL": address}, clear=True)
     with whole, patch("sys.argv", ["manage.py", "demo"]):
         assert runpy.run_path(str(PROJECT / "trustsite" / "settings.py"))["WEBHOOK_URL"] == ""
+
+
+def test_a_public_origin_is_the_address_of_a_host_that_is_allowed(tmp_path: Path) -> None:
+    origin = "https://triage.sunstead.org"
+    assert "ALLOWED_HOSTS does not allow" in refusal(tmp_path, PUBLIC_ORIGIN=origin)
+    for hosts in ("127.0.0.1,triage.sunstead.org", ".sunstead.org"):
+        assert read(tmp_path, PUBLIC_ORIGIN=origin, ALLOWED_HOSTS=hosts)["PUBLIC_ORIGIN"] == origin

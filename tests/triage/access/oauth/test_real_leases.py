@@ -118,9 +118,10 @@ def test_a_server_that_does_not_answer_ends_no_session(
     def fail(*asked: object) -> Grant:
         raise OAuthRefused("pds.example.test took too long to answer; try again in a minute", retry=True)
 
-    with monkeypatch.context() as patch, pytest.raises(OAuthRefused, match="try again in a minute"):
+    with monkeypatch.context() as patch:
         patch.setattr(sessions, "refresh", fail)
-        current_grant(session, web_sender())
+        with pytest.raises(OAuthRefused, match="try again in a minute"):
+            current_grant(session, web_sender())
     assert OAuthSession.objects.get().ended_at is None
     assert current_grant(session, web_sender()).did
     assert len(refreshed) == 1
@@ -186,16 +187,14 @@ def test_a_server_that_cannot_be_told_is_told_again_for_a_day(session: UUID, mon
 
 
 def test_a_kill_at_any_moment_of_a_refresh_leaves_the_session_whole_or_asks_to_sign_in_again(
-    session: UUID, oauth_site: Site, join: Callable[[str], Account], count: Count
+    session: UUID, oauth_site: Site, count: Count
 ) -> None:
     draws, did, killed = random.Random(22), Person.objects.get().did, 0
     for _ in range(count(3, 20)):
-        if OAuthSession.objects.filter(ended_at=None).exists():
-            session = OAuthSession.objects.get(ended_at=None).id
-        else:
+        if not OAuthSession.objects.filter(ended_at=None).exists():
             person = Account(oauth_site.network, did, Person.objects.get().handle, "")
             oauth_site.sign_in(oauth_site.browser(), person)
-            session = OAuthSession.objects.get(ended_at=None).id
+        session = OAuthSession.objects.get(ended_at=None).id
         with refreshing_child(session) as child:
             time.sleep(draws.uniform(0.0, 0.4))  # the moment of the kill, not a wait for anything
             os.kill(child.pid, signal.SIGKILL)
@@ -213,10 +212,10 @@ def refreshing_child(session: UUID) -> subprocess.Popen[bytes]:
         "PUBLIC_ORIGIN": configured.PUBLIC_ORIGIN,
         "ALLOWED_HOSTS": ",".join(configured.ALLOWED_HOSTS),
     }
-    arguments = [str(connection.settings_dict["NAME"]), configured.STAND_IN_ORIGIN, configured.OAUTH_KEY]
+    places = [connection.settings_dict["NAME"], configured.STAND_IN_ORIGIN, configured.OAUTH_KEY]
+    arguments = [str(value) for value in (session, *places, configured.OAUTH_CLIENT_KEYS)]
     child = subprocess.Popen(
-        [sys.executable, "-m", "tests.triage.access.oauth.refreshing_child", str(session), *arguments]
-        + [str(configured.OAUTH_CLIENT_KEYS)],
+        [sys.executable, "-m", "tests.triage.access.oauth.refreshing_child", *arguments],
         cwd=PROJECT,
         env=with_environment(given),
         stdout=subprocess.PIPE,
