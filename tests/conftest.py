@@ -79,6 +79,8 @@ ASK_THE_PEERS = (
     "tests/ingest/oauth/test_real_acts.py",
     "tests/triage/access/oauth/test_real_sign_in.py",
     "tests/triage/access/oauth/test_real_leases.py",
+    "tests/ingest/oauth/test_real_consent_browser.py",
+    "tests/ingest/oauth/test_real_merge.py",
 )
 Count = Callable[[int, int], int]
 Look = TypeVar("Look")

@@ -84,6 +84,7 @@ PICKLES = {"cloudpickle", "dill", "marshal", "pickle", "shelve"}
 # Modules that are given all they judge: by the folder they lie in; "*" is every module of the folder.
 PURE_IN = {
     "ingest/atproto": "*",
+    "ingest/oauth": "client scopes",
     "scoring": "formatting thresholds types",
     "scoring/anonymise": "*",
     "scoring/certificates": "certificate in_force issue lane_counts sample_size threshold threshold_queries",

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote
 
 import msgspec
@@ -285,6 +285,14 @@ class _Token(msgspec.Struct):
     token: str
 
 
+class Session(Protocol):
+    """A maintainer's session at their own data server; `ingest.oauth.resource.OwnServer` is one."""
+
+    def service_token(self, audience: str, method: str) -> str: ...
+
+    def create_record(self, collection: str, record: dict[str, Any]) -> object: ...
+
+
 @dataclass(frozen=True, slots=True)
 class TokenSession:
     """A session with an access token of the maintainer's data server; the token is sent nowhere else."""
@@ -307,7 +315,7 @@ class TokenSession:
         self.fetcher.get(f"https://{self.pds}/xrpc/com.atproto.repo.createRecord", ANSWER_LIMIT, sent=order)
 
 
-def merge(fetcher: Fetcher, session: TokenSession, order: MergeOrder, now: datetime) -> Merged:
+def merge(fetcher: Fetcher, session: Session, order: MergeOrder, now: datetime) -> Merged:
     """Merge exactly the approved patch, or say why not. `now` is naive UTC. Never raises FetchProblem."""
     try:
         for host in (order.knot, order.author_pds):

@@ -8,11 +8,13 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
+from typing import Annotated, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
 from joserfc.jwk import ECKey
 
+from ingest.errors import OAuthRefused
 from ingest.http.fetcher import Exchanged, Fetcher
 from ingest.json_decoding import decode_json
 from ingest.oauth.client import Client
@@ -21,6 +23,9 @@ from ingest.oauth.proofs import assert_client, prove_possession
 ANSWER_LIMIT = 200_000  # bytes
 SERVERS = 1_000  # whose nonces are held
 ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+
+T = TypeVar("T")
+Token = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._~+/=:-]+$", max_length=8_000)]  # fit for a header
 
 _NONCE = re.compile(r"[\x21-\x7e]{1,500}")
 _ERROR = re.compile(r"[A-Za-z_]{1,60}")
@@ -95,6 +100,14 @@ def read_error(answer: Exchanged) -> str:
     except (msgspec.MsgspecError, RecursionError, ValueError):
         return ""
     return error if _ERROR.fullmatch(error) else ""
+
+
+def decode_answer(host: str, answer: Exchanged, shape: type[T]) -> T:
+    """Return the JSON of an answer. Raises OAuthRefused."""
+    try:
+        return decode_json(answer.body, shape)
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        raise OAuthRefused(f"{host} answered in a form that cannot be used; tell those who run it") from None
 
 
 def challenge_error(answer: Exchanged) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Annotated, NoReturn, TypeVar
+from typing import Annotated, NoReturn
 from urllib.parse import urlencode
 
 import msgspec
@@ -21,17 +21,14 @@ from ingest.clock import wall_now
 from ingest.errors import FetchProblem, OAuthRefused
 from ingest.http.fetcher import Exchanged, Fetcher
 from ingest.http.sockets import quoted
-from ingest.json_decoding import decode_json
 from ingest.oauth.client import Client
-from ingest.oauth.dpop import DpopSender, read_error
+from ingest.oauth.dpop import DpopSender, Token, decode_answer, read_error
 from ingest.oauth.metadata import AuthorizationServer, find_authorization_server, read_authorization_server
 from ingest.oauth.proofs import dump_key, load_key, make_key, make_pkce
 
 LONGEST_SECONDS = 86_400  # an access token that claims to live longer is refreshed by then
 START_AGAIN = "start the sign-in again"
 
-T = TypeVar("T")
-_Token = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._~+/=:-]+$", max_length=8_000)]
 _RequestUri = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._~:%+/=-]+$", max_length=1_000)]
 
 
@@ -80,11 +77,11 @@ class _Pushed(msgspec.Struct):
 
 
 class _Tokens(msgspec.Struct):
-    access_token: _Token
+    access_token: Token
     token_type: str
     sub: str
     scope: Annotated[str, msgspec.Meta(max_length=10_000)]
-    refresh_token: _Token | None = None
+    refresh_token: Token | None = None
     expires_in: int = 300
 
 
@@ -118,8 +115,9 @@ def discover(fetcher: Fetcher, plc_url: str, name: str) -> Account:
     identity = read_identity(fetcher, plc_url, did)
     if handle is not None and identity.handle != handle:
         raise OAuthRefused(f"{handle} leads to an account that does not call itself so; use its DID, {did}")
-    if handle is None and identity.handle is not None and handle_is_verified(fetcher, identity.handle, did):
-        handle = identity.handle
+    if handle is None and identity.handle is not None:
+        with suppress(FetchProblem):  # a DID signs in also while the host of its handle is down
+            handle = identity.handle if handle_is_verified(fetcher, identity.handle, did) else None
     return _find_server(fetcher, identity, handle)
 
 
@@ -146,7 +144,7 @@ def push_request(sender: DpopSender, client: Client, account: Account, scope: st
     answer = sender.post_form(client, server.issuer, server.pushed_request_endpoint, fields, key)
     if answer.status not in (200, 201):
         _refuse(server.host, answer)
-    pushed = _decode(server.host, answer, _Pushed)
+    pushed = decode_answer(server.host, answer, _Pushed)
     query = urlencode({"client_id": client.client_id, "request_uri": pushed.request_uri})
     address = f"{server.authorization_endpoint}?{query}"
     return Begun(address, state, pkce.verifier, dump_key(key), account.did, account.handle, server.issuer, scope)
@@ -183,6 +181,8 @@ def refresh(sender: DpopSender, plc_url: str, client: Client, grant: Grant) -> G
 
     Raises OAuthRefused; where it is not `ended`, the old tokens may still serve.
     """
+    if not grant.refresh_token:
+        raise OAuthRefused("your sign-in has ended; sign in again", ended=True)
     if client.kid != grant.kid:
         raise OAuthRefused("this site no longer has the key of your sign-in; sign in again", ended=True)
     account = _find_server(sender.fetcher, read_identity(sender.fetcher, plc_url, grant.did), grant.handle)
@@ -224,7 +224,7 @@ def _revoke_at(sender: DpopSender, client: Client, server: AuthorizationServer, 
 
 def _read_callback(begun: Begun, query: Mapping[str, str]) -> str:
     """Return the code in the query with which the person's browser came back. Raises OAuthRefused."""
-    if not hmac.compare_digest(query.get("state", "").encode(), begun.state.encode()):
+    if not hmac.compare_digest(query.get("state", "").encode(errors="replace"), begun.state.encode()):
         raise OAuthRefused(f"this answer belongs to another sign-in; {START_AGAIN}")
     if query.get("iss") != begun.issuer:
         raise OAuthRefused(f"another server answered than the one that was asked; {START_AGAIN}")
@@ -242,7 +242,7 @@ def _read_callback(begun: Begun, query: Mapping[str, str]) -> str:
 def _read_grant(sender: DpopSender, client: Client, account: Account, key: str, answer: Exchanged) -> Grant:
     """Return the session in an answer, if it is of the right account and kind; else end it. Raises OAuthRefused."""
     server = account.server
-    tokens = _decode(server.host, answer, _Tokens)
+    tokens = decode_answer(server.host, answer, _Tokens)
     lifetime = timedelta(seconds=max(0, min(tokens.expires_in, LONGEST_SECONDS)))
     grant = Grant(
         did=tokens.sub,
@@ -266,22 +266,12 @@ def _read_grant(sender: DpopSender, client: Client, account: Account, key: str, 
         return grant
     with suppress(FetchProblem):  # nobody here will use these tokens
         _revoke_at(sender, client, server, grant)
-    raise OAuthRefused(sentence)
-
-
-def _decode(host: str, answer: Exchanged, shape: type[T]) -> T:
-    try:
-        return decode_json(answer.body, shape)
-    except (msgspec.MsgspecError, RecursionError, ValueError):
-        raise OAuthRefused(f"{host} answered in a form that cannot be used; tell those who run it") from None
+    raise OAuthRefused(sentence, ended=True)
 
 
 def _refuse(host: str, answer: Exchanged) -> NoReturn:
     """Raise the refusal for an error of the authorization server."""
-    error = read_error(answer) or f"status {answer.status}"
-    advice = (
-        "the key of this site is not known there yet; try again in ten minutes" if error == "invalid_client" else ""
-    )
-    raise OAuthRefused(
-        f"{host} refused the request of this site ({error}); {advice or START_AGAIN}", status=answer.status
-    )
+    error, advice = read_error(answer) or f"status {answer.status}", START_AGAIN
+    if error == "invalid_client":
+        advice = "if a key of this site is new, it is known there within ten minutes"
+    raise OAuthRefused(f"{host} refused the request of this site ({error}); {advice}", status=answer.status)

@@ -32,7 +32,6 @@ class AuthorizationServer:
     token_endpoint: str
     pushed_request_endpoint: str
     revocation_endpoint: str | None
-    scopes: tuple[str, ...]
 
     @property
     def host(self) -> str:
@@ -99,7 +98,7 @@ def read_authorization_server(fetcher: Fetcher, issuer: str) -> AuthorizationSer
         parts = _ENDPOINT.fullmatch(endpoint)
         if parts is None or origin(parts["origin"]) is None:
             raise OAuthRefused(f"{host} names an address that may not be asked, so nobody can sign in there")
-    return AuthorizationServer(issuer, *endpoints[:3], server.revocation_endpoint, tuple(server.scopes_supported[:100]))
+    return AuthorizationServer(issuer, *endpoints[:3], server.revocation_endpoint)
 
 
 def _list_lacking(server: _Server) -> list[str]:

@@ -2,12 +2,21 @@
 
 import json
 from dataclasses import dataclass, field
+from html import escape
 from itertools import count
 from typing import Self
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from ingest.http.fetcher import Fetcher
-from ingest.oauth.client import JWKS_PATH, METADATA_PATH, Client, client_metadata, key_set, make_site_client
+from ingest.oauth.client import (
+    CALLBACK_PATH,
+    JWKS_PATH,
+    METADATA_PATH,
+    Client,
+    client_metadata,
+    key_set,
+    make_site_client,
+)
 from ingest.oauth.dpop import DpopSender
 from ingest.oauth.flow import Begun, Grant, discover, push_request, redeem
 from ingest.oauth.proofs import make_key
@@ -26,6 +35,8 @@ class Site:
     network: RealNetwork
     client: Client
     sender: DpopSender = field(init=False)
+    leads_to: str = ""  # the link on its page for a browser
+    callbacks: list[dict[str, str]] = field(default_factory=list)  # queries with which a browser came back
 
     def __post_init__(self) -> None:
         self.sender = DpopSender(Fetcher(self.network.origin))
@@ -40,16 +51,25 @@ class Site:
         self.sender.fetcher.close()
 
     def _answer(self, request: Request) -> bytes:
-        assert self.client.key is not None
+        path, _, query = request.path.partition("?")
+        if path == CALLBACK_PATH:
+            self.callbacks.append(dict(parse_qsl(query)))
+            return response(b"Welcome back", Content_Type="text/html")
+        if path == "/":
+            return response(f'<a href="{escape(self.leads_to)}">Leave</a>'.encode(), Content_Type="text/html")
+        if self.client.key is None:
+            return response(b"", 404)
         documents = {
             METADATA_PATH: client_metadata(self.client, "Sunstead"),
             JWKS_PATH: key_set([self.client.key]),
         }
-        return response(json.dumps(documents[request.path]).encode(), Content_Type="application/json")
+        if path not in documents:
+            return response(b"", 404)
+        return response(json.dumps(documents[path]).encode(), Content_Type="application/json")
 
     def begin(self, person: Account, scope: str = "atproto") -> Begun:
-        """Ask the person's server, which is found by the handle."""
-        return push_request(self.sender, self.client, discover(self.sender.fetcher, PLC, person.handle), scope)
+        """Ask the person's server."""
+        return push_request(self.sender, self.client, discover(self.sender.fetcher, PLC, person.did), scope)
 
     def visit(self, begun: Begun, person: Account) -> Visit:
         """The person opens the address and gives the password."""
