@@ -27,11 +27,12 @@ from triage.access.oauth.attempts import (
     begin_attempt,
     describe_browser,
     finish_attempt,
+    give_back,
     take_attempt,
 )
 from triage.access.oauth.client import TooBusy, client_for, sign_in_place, site_client
 from triage.access.oauth.keys import KeyProblem, read_keys
-from triage.access.oauth.sessions import IN_BROWSER, begin_session, end_sessions, give_back
+from triage.access.oauth.sessions import IN_BROWSER, begin_session, end_sessions
 from triage.access.permissions import signed_in
 from triage.access.problems import NOTHING, ApiProblem, problem_response
 from triage.access.requests import Request
