@@ -20,7 +20,7 @@ from ingest.store.snapshots import PerSnapshot, Snapshot
 from ingest.worker.status import Status, read_status
 from scoring.explain.sentences import plain_notice
 from scoring.queries import read
-from triage.access.permissions import Role, Roles, sees_thresholds
+from triage.access.permissions import Role, Roles, is_invited, sees_thresholds
 from triage.access.requests import Request
 from triage.access.sign_in import may_read, viewing
 from triage.models import Person
@@ -150,6 +150,8 @@ def frame(request: HttpRequest) -> dict[str, object]:
         "viewer_sets_up": roles.role("") >= Role.MAINTAINER,
         "viewer_administers": is_reader and roles.highest() >= Role.ADMIN,
         "viewer": user if user is not None and user.is_authenticated else None,
+        "viewer_invited": user is not None and is_invited(cast(Request, request)),
+        "viewer_reads": is_reader,
         "operator": operator_told(settings.OPERATOR_NAME, settings.OPERATOR_CONTACT, settings.STAGED),
         "demo_sign_in_offered": settings.DEMO_MAINTAINER is not None,
         "offers": offers,

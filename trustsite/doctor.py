@@ -217,6 +217,13 @@ def check_queue(patient: Patient) -> tuple[bool, str]:
     return True, f"{path} is whole, {depth:,} tasks wait"
 
 
+# Anybody on the network may have an account here: it says nothing of who runs the site.
+KEEPERS = """
+select count(*) from triage_maintainer m join triage_person p on p.id = m.person_id
+where p.is_active and m.role <> 'viewer'
+"""
+
+
 def check_accounts(patient: Patient) -> tuple[bool, str]:
     """Check that the web's database is whole, somebody can sign in, and their actions reach the worker."""
     path = patient.places.accounts
@@ -224,8 +231,8 @@ def check_accounts(patient: Patient) -> tuple[bool, str]:
         return False, f"{path} is missing: `manage.py init_drive` makes it"
     if damage := _find_damage(path):
         return False, f"{path} is damaged ({damage}): stop the web process and restore a backup"
-    if not _read_value(path, "select count(*) from triage_person where is_active"):
-        return False, "nobody can sign in: `manage.py add_maintainer HANDLE`"
+    if not _read_value(path, KEEPERS):
+        return False, "nobody maintains anything here: `manage.py first_admin`, or `manage.py add_maintainer HANDLE`"
     latest_due = (patient.now - STALE).isoformat(" ")
     late = _read_value(
         path, "select count(*) from triage_outboxentry where delivered_at is null and due_at < ?", [latest_due]

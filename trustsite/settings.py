@@ -19,6 +19,7 @@ from django.utils.functional import SimpleLazyObject
 from environs import Env, EnvError
 from environs import validate as check
 
+from ingest.atproto.syntax import MalformedDid, parse_account, parse_handle
 from ingest.records import registry
 from scoring.diff.globs import check_patterns
 from scoring.review.costs import parse_prices
@@ -121,6 +122,15 @@ def public_origin(origin: str) -> None:
     reserved = r"(?!.*\.(?:example|invalid|local|localhost|test)\Z)"
     if origin and re.fullmatch(f"https://{reserved}{host}", origin) is None:
         raise check.ValidationError(f"{origin[:300]!r} is not a public origin such as https://sunstead.your-name.org")
+
+
+def account(name: str) -> None:
+    """Refuse a text that is neither empty nor a handle nor a DID."""
+    if name and parse_handle(name) is None:
+        try:
+            parse_account(name)
+        except MalformedDid as problem:
+            raise check.ValidationError(f"{name[:100]!r} is not a handle such as ana.example.com or a DID") from problem
 
 
 def conditions(names: list[str]) -> None:
@@ -339,6 +349,9 @@ API_ANONYMOUS_A_MINUTE: int = env.int("API_ANONYMOUS_A_MINUTE", 120, validate=ch
 REVIEWS_AN_HOUR: int = env.int("REVIEWS_AN_HOUR", 60, validate=check.Range(min=1))
 CORS_ORIGINS: list[str] = env.list("CORS_ORIGINS", [], validate=each(cors))
 PUBLIC_READ: bool = env.bool("PUBLIC_READ", False) or PLACE.mode in ("demo", "replay")
+SIGN_IN: str = env.str("SIGN_IN", "anyone", validate=check.OneOf(("anyone", "invited")))
+FIRST_ADMIN: str = env.str("FIRST_ADMIN", "", validate=account)
+ACCEPT_PUSH_HOLDERS: bool = env.bool("ACCEPT_PUSH_HOLDERS", False)
 # The operator, shown at the foot of every page. A demo or a replay has none, and its pages say what they are.
 _STAGED = {"demo": "a demo on this machine, with made-up people", "replay": "a replay of a recording on this machine"}
 STAGED = _STAGED.get(PLACE.mode, "")

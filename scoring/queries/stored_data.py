@@ -60,6 +60,16 @@ def offered_to(rows: Rows, did: str) -> frozenset[str]:
     return frozenset(row["repo_key"] for row in rows.rows(sql, [did]))
 
 
+def pushes_to(rows: Rows, did: str) -> frozenset[str]:
+    """Return the keys of the watched repositories to which somebody may push: owners and who their knot lists."""
+    sql = (
+        "select distinct r.repo_key from push_holders h join contributors c using (contributor_id) "
+        "join repositories r using (repository_id) semi join watched_repositories w using (repository_id) "
+        "where c.did = ? and h.held_until is null"
+    )
+    return frozenset(row["repo_key"] for row in rows.rows(sql, [did]))
+
+
 def offered_by(rows: Rows, pull_uri: str) -> tuple[str, str] | None:
     """Return the author's DID and the repository's key of a pull request; None where it is unknown."""
     row = rows.row(

@@ -6,7 +6,7 @@ from django.conf import settings
 
 from tests.docs.pages import rows_below, spans, text_of
 from tests.sources import PROJECT
-from tests.triage.access.test_permissions import SIX, TABLE, operations
+from tests.triage.access.test_permissions import KINDS, TABLE, operations
 from triage.access.problems import CODES
 from triage.access.tokens import SCOPES
 from triage.api import scores
@@ -18,7 +18,7 @@ REFUSED = {"sign", "401", "403"}
 
 
 def answered(answers: str) -> list[str]:
-    """yes or no for each of the six, as the page says it."""
+    """yes or no for each of the seven, as the page says it."""
     return ["no" if one in REFUSED else "yes" for one in answers.split()]
 
 
@@ -45,7 +45,7 @@ def test_who_sees_what_is_what_everybody_is_really_answered() -> None:
         for name in spans(what):
             assert name not in said, f"{name} stands twice"
             said[name] = answers
-    assert len(SIX) == 6
+    assert len(KINDS) == 7
     assert said == {name: answered(answers) for name, (_, answers) in TABLE.items() if name not in LEFT_OUT}
 
 

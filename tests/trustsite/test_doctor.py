@@ -45,8 +45,10 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path in places.keys.iterdir():
         path.chmod(0o600)
     with closing(sqlite3.connect(places.accounts)) as accounts:
-        accounts.execute("create table triage_person (did text, is_active integer)")
-        accounts.execute("insert into triage_person values ('did:plc:somebody', 1)")
+        accounts.execute("create table triage_person (id integer, did text, is_active integer)")
+        accounts.execute("insert into triage_person values (1, 'did:plc:somebody', 1)")
+        accounts.execute("create table triage_maintainer (person_id integer, role text)")
+        accounts.execute("insert into triage_maintainer values (1, 'admin')")
         accounts.execute("create table triage_outboxentry (delivered_at text, due_at text)")
         accounts.commit()
     with closing(sqlite3.connect(root / "queue.sqlite3")) as queue:
@@ -153,6 +155,11 @@ BROKEN: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "a deep queue": ("queue", fill_queue, "2,000 tasks wait"),
     "damaged accounts": ("accounts", lambda root: put(root / "web.sqlite3"), "restore a backup"),
     "nobody": ("accounts", lambda root: sql(root / "web.sqlite3", "delete from triage_person"), "add_maintainer"),
+    "strangers alone": (
+        "accounts",
+        lambda root: sql(root / "web.sqlite3", "delete from triage_maintainer"),
+        "first_admin",
+    ),
     "a message that waits": (
         "accounts",
         lambda root: sql(root / "web.sqlite3", "insert into triage_outboxentry values (null, '2026-01-01 00:00:00')"),

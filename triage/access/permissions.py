@@ -37,6 +37,13 @@ class SignInNeeded(PermissionDenied):
     """Nobody is signed in: a page redirects to the sign-in, JSON answers 401."""
 
 
+NOT_INVITED = "You are signed in, but nobody invited you to read here. You see your own data and pull requests."
+
+
+class NotInvited(PermissionDenied):
+    """Somebody is signed in who has no role anywhere: they see their own page and what anybody sees."""
+
+
 @dataclass(frozen=True, slots=True)
 class Roles:
     """All roles of one person, read once: `least` applies everywhere, `held` are the rows, by repo_key."""
@@ -62,11 +69,25 @@ class Roles:
 
 
 def roles_of(person: Person | AnonymousUser | None) -> Roles:
-    """Return a person's roles, in one query; signed-in people are viewers, and nobody else has a role."""
+    """Return a person's roles, in one query; whoever has one anywhere reads everything, and all others are nobody."""
     if not isinstance(person, Person) or not person.is_active:
         return Roles()
     rows = Maintainer.objects.filter(person=person).values_list("repo_key", "role")
-    return Roles(Role.VIEWER, {key: Role[role.upper()] for key, role in rows})
+    held = {key: Role[role.upper()] for key, role in rows}
+    return Roles(Role.VIEWER, held) if held else Roles()
+
+
+def session_roles(request: Request) -> Roles:
+    """Return the roles of the signed-in person, read once for a request."""
+    roles: Roles | None = getattr(request, "session_roles", None)
+    if roles is None:
+        roles = request.session_roles = roles_of(request.user)
+    return roles
+
+
+def is_invited(request: Request) -> bool:
+    """Return whether the signed-in person has a role; one without any reads what an anonymous visitor reads."""
+    return session_roles(request).highest() >= Role.VIEWER
 
 
 def role_of(person: Person | AnonymousUser | None, repo_key: str) -> Role:
@@ -95,14 +116,27 @@ def signed_in(request: Request) -> Person:
     return request.user
 
 
+def require_reader(request: Request) -> Person:
+    """Return the signed-in person who has a role; raise SignInNeeded or NotInvited otherwise."""
+    person = signed_in(request)
+    if not is_invited(request):
+        raise NotInvited(NOT_INVITED)
+    return person
+
+
 def require(request: Request, repo_key: str, role: Role) -> Person:
     """Return the signed-in person with at least `role`; raise SignInNeeded or PermissionDenied otherwise."""
     person = request.user
     if not isinstance(person, Person):
         raise SignInNeeded("Sign in first. Only a person can change something.")
+    require_role(person, repo_key, role)
+    return person
+
+
+def require_role(person: Person, repo_key: str, role: Role) -> None:
+    """Raise PermissionDenied for a person with less than `role` in the repository with this key."""
     if role_of(person, repo_key) < role:
         raise PermissionDenied(f"This needs the role {role.name.lower()} in {repo_key or 'the whole site'}.")
-    return person
 
 
 def handled_from(roles: Roles, snapshot: Snapshot | None, did: str) -> str | None:
@@ -127,6 +161,13 @@ def spoken_for(roles: Roles, snapshot: Snapshot | None, did: str) -> Mapping[str
     offered = read.offered_to(snapshot, did)
     names = read.repository_names(snapshot)
     return {key: name for key, name in names.items() if key in offered and roles.role(key) >= Role.MAINTAINER}
+
+
+def offered_roles(roles: Roles, snapshot: Snapshot | None, did: str) -> Mapping[str, str]:
+    """Return the watched repositories, name by key, to which somebody may push and which they don't maintain."""
+    keys = read.pushes_to(snapshot, did) if snapshot is not None else frozenset()
+    names = read.repository_names(snapshot) if snapshot is not None and keys else {}
+    return {key: name for key, name in names.items() if key in keys and roles.role(key) < Role.MAINTAINER}
 
 
 class LastAdmin(Exception):
@@ -170,7 +211,12 @@ def _write_role(person: Person, repo_key: str, role: str | None) -> None:
         Maintainer.objects.update_or_create(person=person, repo_key=repo_key, defaults={"role": role})
 
 
+def has_admin(besides: Person | None = None) -> bool:
+    """Return whether the site has an active admin, other than this person."""
+    admins = Maintainer.objects.filter(repo_key="", role=Maintainer.Role.ADMIN, person__is_active=True)
+    return admins.exclude(person=besides).exists()
+
+
 def _refuse_last_admin(person: Person) -> None:
-    others = Maintainer.objects.filter(repo_key="", role=Maintainer.Role.ADMIN, person__is_active=True)
-    if not others.exclude(person=person).exists():
+    if not has_admin(besides=person):
         raise LastAdmin("This is the only admin of the site. Make somebody else admin first.")

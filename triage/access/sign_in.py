@@ -31,14 +31,26 @@ from ingest.atproto.syntax import LONGEST_DID, parse_handle
 from ingest.store.snapshots import Snapshot
 from scoring.queries import read
 from triage.access import throttle
+from triage.access.admission import SignInProblem, let_in
 from triage.access.oauth.client import is_here, sign_in_origin
 from triage.access.oauth.sessions import end_sessions_of
-from triage.access.permissions import Role, Roles, roles_of, signed_in
+from triage.access.permissions import (
+    NOT_INVITED,
+    NotInvited,
+    Role,
+    Roles,
+    has_admin,
+    is_invited,
+    roles_of,
+    session_roles,
+    signed_in,
+)
 from triage.access.problems import CHALLENGE, HOW_TO_READ, ApiProblem, mark_private, prefers_json, problem_response
 from triage.access.requests import Request, is_local
 from triage.access.tokens import bearer_secret, bearer_token, count_refused, held_to, new_secret, same_hash, secret_hash
 from triage.models import Person, SignInMethod
 
+CLAIM = "first_admin"  # session key: the hash of the first admin's code, typed before signing in
 BY_LINK = "signed_in_by_link"  # session key: the link's holder may set a new password without the old one
 LONGEST = 1_000  # characters
 WRONG = "Wrong handle or password. You can also sign in with a one-time link."
@@ -134,6 +146,8 @@ def turned_away(request: Request, how: str = HOW_TO_READ) -> ApiProblem:
     """
     if how == HOW_TO_READ and held_to(request):
         return ApiProblem(403, ONE_REPOSITORY, code="one_repository")
+    if how == HOW_TO_READ and isinstance(request.user, Person) and not bearer_secret(request):
+        return ApiProblem(403, NOT_INVITED)
     network, now = throttle.network_of(request.META.get("REMOTE_ADDR", "")), time.time()
     if throttle.count("refused", network, throttle.MINUTE, now) > settings.API_ANONYMOUS_A_MINUTE:
         return too_many(throttle.seconds_left(throttle.MINUTE, now))
@@ -150,32 +164,25 @@ def too_many(seconds: int) -> ApiProblem:
 ASK_AGAIN = "Ask the operator of this site for a new one."
 
 
-class SignInProblem(Exception):
-    """The reason why a sign-in was refused: an HTTP status, one sentence for the person, seconds to wait if any."""
-
-    def __init__(self, status: int, sentence: str, wait: int = 0) -> None:
-        super().__init__(sentence)
-        self.status = status
-        self.sentence = sentence
-        self.wait = wait
-
-
 # --- Reading ---------------------------------------------------------------------------------------------------------
 
 
 def may_read(request: Request) -> bool:
     """Return whether the caller may see pages and all scores.
 
-    Anybody may if PUBLIC_READ, a signed-in person, and a token that reads all.
+    Anybody may if PUBLIC_READ, a signed-in person with a role, and a token that reads all.
     """
-    if settings.PUBLIC_READ or request.user.is_authenticated:
+    if settings.PUBLIC_READ or is_invited(request):
         return True
     token = bearer_token(request, "read")
     return token is not None and not token.repo_key
 
 
 def viewing(request: Request) -> Roles:
-    """Return the reader's roles: of the signed-in person, else of the token's person; looked up once for a request."""
+    """Return the reader's roles: of the signed-in person, else of the token's person; looked up once for a request.
+
+    A signed-in person without a role reads as an anonymous visitor does, also with a token.
+    """
     roles = getattr(request, "roles", None)
     if roles is None:
         roles = request.roles = _roles(request)
@@ -184,24 +191,24 @@ def viewing(request: Request) -> Roles:
 
 def _roles(request: Request) -> Roles:
     """Return the reader's roles; a token for one repository has its person's role only there."""
-    token = None if request.user.is_authenticated else bearer_token(request, "read")
+    token = None if is_invited(request) else bearer_token(request, "read")
     if token is None:
-        return roles_of(request.user)
+        return session_roles(request)
     roles = roles_of(token.person)
     return roles.within(str(token.repo_key)) if token.repo_key else roles
 
 
 def person_of(request: Request) -> Person | None:
-    """Return the signed-in person, else the token's person."""
-    if isinstance(request.user, Person):
+    """Return the signed-in person who reads here, else the token's person."""
+    if isinstance(request.user, Person) and is_invited(request):
         return request.user
     token = bearer_token(request, "read")
     return token.person if token else None
 
 
 def viewer_did(request: Request) -> str | None:
-    """Return the DID of the signed-in person; None for a token and for anonymous readers."""
-    return str(request.user.did) if isinstance(request.user, Person) else None
+    """Return the DID of the signed-in person who reads here; None for a token and for anonymous readers."""
+    return str(request.user.did) if isinstance(request.user, Person) and is_invited(request) else None
 
 
 def reader_required(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
@@ -215,9 +222,18 @@ def reader_required(view: Callable[..., HttpResponse]) -> Callable[..., HttpResp
 
 
 def refuse_reading(request: Request) -> HttpResponse:
-    """Redirect a browser to the sign-in and back; return 401, 403 or 429 to a program."""
+    """Redirect a browser to the sign-in and back; return 401, 403 or 429 to a program.
+
+    Signed-in people without a role are led from the inbox and from a fragment to their own page; elsewhere NotInvited.
+    """
     if prefers_json(request) or "Authorization" in request.headers:
         return problem_response(turned_away(request))
+    if isinstance(request.user, Person):
+        if request.htmx:
+            return HttpResponseClientRedirect(resolve_url("me"))
+        if request.path == resolve_url("queue"):
+            return redirect("me")
+        raise NotInvited(NOT_INVITED)
     page = request.htmx.current_url_abs_path if request.htmx else request.get_full_path()
     target = f"{resolve_url(settings.LOGIN_URL)}?{urlencode({'next': page or '/'})}"
     # htmx would follow a plain redirect and swap the sign-in page into a fragment of this one.
@@ -348,7 +364,7 @@ def _enter(request: Request, token: str, template: str) -> HttpResponse:
     try:
         with count_failures(request), transaction.atomic():  # a link is not spent where its person does not get in
             person = use_link(token, timezone.now())
-            _admit(request, person, **{BY_LINK: True})
+            _admit(request, person, by_link=True)
     except SignInProblem as problem:
         return _render_page(request, template, problem)
     if person.has_password or roles_of(person).highest() < Role.MAINTAINER:
@@ -362,9 +378,9 @@ def _enter_by_password(request: Request) -> HttpResponse:
             person = find_person(request.POST.get("name", ""), request.POST["password"], time.time())
             if person is None:
                 raise SignInProblem(403, WRONG)
+        _admit(request, person)
     except SignInProblem as problem:
         return _render_page(request, "sign_in/sign_in.html", problem)
-    _admit(request, person)
     return redirect(safe_next(request))
 
 
@@ -375,17 +391,20 @@ def sign_in_account(request: Request, did: str, proven_handle: str | None = None
     """
     with transaction.atomic():
         person = person_for(did, request.snapshot, proven_handle)
-        if not person.is_active:
-            raise SignInProblem(403, "This account is switched off here. Ask the operator of this site.")
-        _admit(request, person)
+        _admit(request, person, proven_handle)
     return person
 
 
-def _admit(request: Request, person: Person, **session_values: object) -> None:
+def _admit(request: Request, person: Person, proven_handle: str | None = None, by_link: bool = False) -> None:
     """Sign in, in one transaction, under a new session key: nobody can have planted it."""
+    code_hash = request.session.pop(CLAIM, "")
     with transaction.atomic():
+        let_in(person, request.snapshot, timezone.now(), proven_handle, code_hash)
         login(request, person)
-        request.session.update(session_values)
+        for asked_before in ("session_roles", "roles"):  # of whoever was signed in until now
+            request.__dict__.pop(asked_before, None)
+        if by_link:
+            request.session[BY_LINK] = True
         request.session.keep()
 
 
@@ -420,6 +439,8 @@ def _render_page(
         "account_here": is_here(account_origin, request),
         "account_origin": account_origin,
         "invited": invited,
+        "claims": CLAIM in request.session,
+        "has_admin": has_admin(),
         "demo": settings.DEMO_MAINTAINER is not None and is_local(request),
     }
     response = render(request, template, context, status=problem.status if problem else 200)

@@ -14,14 +14,14 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.core.signing import BadSignature, TimestampSigner
 from django.db import OperationalError, transaction
-from django.db.models import F, Q
+from django.db.models import Exists, F, OuterRef, Q
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
-from triage.access.permissions import Role, Roles
+from triage.access.permissions import Role, Roles, is_invited
 from triage.access.requests import Request
-from triage.models import ApiToken, ContributorLink, Person
+from triage.models import ApiToken, ContributorLink, Maintainer, Person
 from triage.models.accounts import log_change
 
 SCOPES = ("read", "review")  # no scope acts: changes need a signed-in person
@@ -33,7 +33,9 @@ LAST_USED_STEP = timedelta(minutes=1)  # a write per request would queue readers
 BELIEVED = timedelta(seconds=1)
 MOST_BELIEVED = 1_000
 # The person is read in the same statement: threads share the cached token, and an erased person is not looked up again.
-VALID = ApiToken.objects.select_related("person").filter(Q(person=None) | Q(person__is_active=True), revoked_at=None)
+# A token reads as its person does, so one of somebody without a role opens nothing.
+READS = Q(person__is_active=True) & Exists(Maintainer.objects.filter(person=OuterRef("person")))
+VALID = ApiToken.objects.select_related("person").filter(Q(person=None) | READS, revoked_at=None)
 DAYS = 30
 LONGEST = 200  # characters of a token: ours have 91 to 95
 SIGNER = TimestampSigner(salt="triage.contributor_links", sep=".")
@@ -109,10 +111,10 @@ def revoke_token(token: ApiToken, by: Person, now: datetime) -> None:
 
 
 def valid_token(secret: str, now: datetime) -> ApiToken | None:
-    """Return the token with this secret, unless it is revoked or its person may not sign in; note that it was used.
+    """Return the token with this secret, unless it is revoked or its person may not read; note that it was used.
 
     A revocation in this process applies once `revoke_token` returns. Other causes apply within a second: a revocation
-    in another process, a restored database, a person deactivated or erased.
+    in another process, a restored database, a person deactivated, erased or left without a role.
     """
     hashed, cache = secret_hash(secret), _believed.held
     cached, read_at = cache.get(hashed, (None, now))
@@ -173,9 +175,9 @@ def bearer_token(request: Request, scope: str) -> ApiToken | None:
 def held_to(request: Request) -> str:
     """Return the key of the one repository that the caller may read; "" for all.
 
-    Signed-in people and callers of a public site are not limited: without the token they could read the same.
+    Signed-in readers and callers of a public site are not limited: without the token they could read the same.
     """
-    if settings.PUBLIC_READ or request.user.is_authenticated:
+    if settings.PUBLIC_READ or is_invited(request):
         return ""
     token = bearer_token(request, "read")
     return str(token.repo_key) if token is not None else ""

@@ -38,7 +38,7 @@ from ingest.store.snapshots import Snapshot
 from scoring.formatting import visible
 from scoring.queries import read
 from triage.access import throttle
-from triage.access.permissions import SignInNeeded
+from triage.access.permissions import SignInNeeded, is_invited
 from triage.access.problems import CHALLENGE, HOW_TO_READ, NOTHING, ApiProblem, mark_private, problem_response
 from triage.access.requests import Request
 from triage.access.sign_in import may_read, too_many, turned_away
@@ -123,7 +123,7 @@ class Reader(HttpBearer):
         A wrong token without a session is refused also where anybody may read: a program is to learn that it ended.
         """
         asked = cast(Request, request)
-        is_wrong = bool(bearer_secret(asked)) and token_of(asked) is None and not asked.user.is_authenticated
+        is_wrong = bool(bearer_secret(asked)) and token_of(asked) is None and not is_invited(asked)
         if is_wrong or not self.allows(asked):
             raise turned_away(asked)
         return True
@@ -372,11 +372,12 @@ def _read(cursor: str) -> tuple[str, int]:
 def caller(request: Request) -> tuple[str, bool]:
     """Return who is counted and whether they are known: the person, else the token, else the network address.
 
-    A person's tokens count with their pages, so that making and revoking tokens begins no new count.
+    A person's tokens count with their pages, so that making and revoking tokens begins no new count. Whoever has no
+    role counts by address: anybody can sign in with any number of accounts.
 
     The address is the server's word. X-Forwarded-For is never read: waitress puts a trusted proxy's into REMOTE_ADDR.
     """
-    if request.user.is_authenticated:
+    if is_invited(request):
         return f"person:{request.user.pk}", True
     if (token := token_of(request)) is not None:
         return counted_as(token), True

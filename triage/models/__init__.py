@@ -1,6 +1,15 @@
 """Tables of the web process: accounts, people's actions here, and messages for the worker."""
 
-from triage.models.accounts import ApiToken, Change, Maintainer, Person, RepositoryChoice, SignInMethod
+from triage.models.accounts import (
+    ApiToken,
+    Change,
+    FirstAdminCode,
+    Maintainer,
+    Person,
+    RepositoryChoice,
+    RoleRequest,
+    SignInMethod,
+)
 from triage.models.actions import (
     Action,
     AuditAnswer,
@@ -23,6 +32,7 @@ __all__ = [
     "ContributorLink",
     "DeliveryRun",
     "EstimatedLane",
+    "FirstAdminCode",
     "HandledIncident",
     "LaneClosure",
     "LeaderboardWish",
@@ -35,6 +45,7 @@ __all__ = [
     "Person",
     "ReadingTime",
     "RepositoryChoice",
+    "RoleRequest",
     "SignInMethod",
     "Snooze",
     "ToldState",

@@ -98,6 +98,30 @@ class Maintainer(Row):
         super().save(*args, **kwargs)
 
 
+class RoleRequest(Row):
+    """A push-holder's request to maintain a repository, and an admin's answer; `accepted` is None while it is open.
+
+    There is one for each person and repository: whoever was declined does not ask again.
+    """
+
+    person: Any = models.ForeignKey(Person, on_delete=models.CASCADE, related_name="role_requests")
+    repo_key = models.CharField(max_length=2048)
+    made_at = models.DateTimeField()
+    accepted = models.BooleanField(null=True)
+    answered_at = models.DateTimeField(null=True)
+    answered_by: Any = models.ForeignKey(Person, on_delete=models.SET_NULL, null=True, related_name="answered_requests")
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["person", "repo_key"], name="one_role_request")]
+
+
+class FirstAdminCode(Row):
+    """The code with which the operator becomes the first admin; deleted once it is used or another is made."""
+
+    secret_hash = models.CharField(max_length=64, unique=True)
+    expires_at = models.DateTimeField()
+
+
 def usual_role(repo_key: str) -> Maintainer.Role:
     """Return the role of somebody who is added without one."""
     return Maintainer.Role.MAINTAINER if repo_key else Maintainer.Role.ADMIN

@@ -25,6 +25,7 @@ from triage.models import (
     Person,
     ReadingTime,
     RepositoryChoice,
+    RoleRequest,
     Snooze,
     ToldState,
     WebhookDelivery,
@@ -46,7 +47,7 @@ def forget_account(did: str, handle: str | None) -> int:
     with transaction.atomic():
         person = Person.objects.filter(did=did).first()
         deleted = _end_choices(did) + (_end_sessions(person) if person else 0)
-        deleted += Maintainer.objects.filter(owned).delete()[0]
+        deleted += sum(model.objects.filter(owned).delete()[0] for model in (Maintainer, RoleRequest))
         deleted += RepositoryChoice.objects.filter(owned).delete()[0]
         deleted += _forget_settings(did)
         deleted += _forget_decisions(did)
@@ -152,6 +153,8 @@ def account_of(did: str) -> dict[str, Any] | None:
         "is_active": person.is_active,
         "last_login": person.last_login,
         "roles": list(person.maintains.values("repo_key", "role")),
+        "role_requests": list(person.role_requests.values("repo_key", "made_at", "accepted", "answered_at")),
+        "answered_requests": list(person.answered_requests.values("repo_key", "accepted", "answered_at")),
         "changes": list(person.changes.values("made_at", "what", "repo_key", "subject", "details")),
         "sign_in_methods": list(
             person.sign_in_methods.values("kind", "made_at", "expires_at", "used_at", "last_used_at")

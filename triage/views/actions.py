@@ -21,7 +21,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from ingest.store.snapshots import Snapshot
 from scoring.queries import read
 from scoring.queries.read import QueueRow, Subject
-from triage.access.permissions import Role, SignInNeeded, require, signed_in
+from triage.access.permissions import Role, SignInNeeded, require, require_reader
 from triage.access.problems import CHALLENGE, mark_private
 from triage.access.requests import Request
 from triage.access.sign_in import safe_next, viewing
@@ -60,6 +60,7 @@ def acting_page(page: Answer) -> Callable[[Request], HttpResponse]:
         if request.snapshot is None:
             raise Http404("The worker has published nothing yet, so there is nothing to act on.")
         try:
+            require_reader(request)  # before the page looks anything up: a 404 would tell what is here
             response = page(request, request.snapshot)
         except SignInNeeded:
             response = _signed_out(request) if _wrote(request) else to_sign_in(request, safe_next(request))
@@ -134,7 +135,7 @@ def undo(request: Request, snapshot: Snapshot) -> HttpResponse:
 
     A single pull request is open again afterwards.
     """
-    person, now = signed_in(request), timezone.now()
+    person, now = require_reader(request), timezone.now()
     key = request.POST.get("key", "")
     try:
         snoozed = snoozing.take_back(person, key, now)

@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from django.conf import settings
+from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpResponse, HttpResponseBase, StreamingHttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
@@ -16,14 +17,24 @@ from django.views.decorators.http import require_POST, require_safe
 from ingest.atproto.syntax import MalformedDid, parse_did
 from ingest.store.snapshots import Snapshot
 from scoring.queries import read
-from triage.access.permissions import Role, SignInNeeded, handled_from, spoken_for
+from triage.access.permissions import (
+    Role,
+    SignInNeeded,
+    handled_from,
+    has_admin,
+    offered_roles,
+    session_roles,
+    signed_in,
+    spoken_for,
+)
 from triage.access.requests import Request
 from triage.access.sign_in import viewing
 from triage.access.tokens import LinkProblem, open_link
 from triage.context import present
-from triage.models import ContributorLink, Objection, Person
+from triage.models import ContributorLink, Objection, Person, RoleRequest
 from triage.presenters import queue as as_shown
 from triage.presenters import rights
+from triage.services import role_requests
 from triage.services.audit import hiding_audits
 from triage.services.erasure import account_of, said_by
 from triage.services.objections import ONLY_THE_CONTRIBUTOR, ObjectionProblem, object_to, wish
@@ -72,16 +83,48 @@ def own_data(request: Request, did: str) -> HttpResponseBase:
 
 @require_safe
 @never_cache
+def me(request: Request) -> HttpResponseBase:
+    """Show signed-in people their own pull requests, what is stored about them, and what they may ask for."""
+    return _data(request, str(signed_in(request).did), "")
+
+
+@require_safe
+@never_cache
+def own_decision(request: Request, uri: str) -> HttpResponse:
+    """Show signed-in people where a pull request of theirs waits, and why."""
+    did = str(signed_in(request).did)
+    by = read.offered_by(request.snapshot, uri) if request.snapshot else None
+    if by is None or by[0] != did:  # the same words for what is another's and for what is not here
+        raise Http404("You have no such pull request here.")
+    return _decision(request, did, uri, "")
+
+
+@require_POST
+@never_cache
+def ask_to_maintain(request: Request) -> HttpResponse:
+    """Ask an admin to become maintainer of `repo_key`, to which the signed-in person may push."""
+    person, repo_key = signed_in(request), request.POST.get("repo_key", "")
+    is_new = role_requests.ask(person, repo_key, request.snapshot, timezone.now())
+    messages.info(request, "An admin of this site is asked." if is_new else "You asked before.")
+    return redirect("me")
+
+
+@require_safe
+@never_cache
 def decision_by_link(request: Request, did: str, token: str) -> HttpResponse:
     """Show one decision's reasons in words to the contributor whose link this is."""
     try:
         link = open_link(token, did_of(did), DECISION, timezone.now())
     except LinkProblem as problem:
         return refused(request, problem.status, str(problem))
-    own_rows = as_shown.own_pulls(request.snapshot, [str(link.pull_uri)]) if request.snapshot else ()
+    return _decision(request, str(link.did), str(link.pull_uri), token)
+
+
+def _decision(request: Request, did: str, uri: str, token: str) -> HttpResponse:
+    own_rows = as_shown.own_pulls(request.snapshot, [uri]) if request.snapshot else ()
     shown_pull = _own_pull(request.snapshot, own_rows[0]) if own_rows and request.snapshot else None
-    context = _spoken(str(link.did), token) | {"own": shown_pull, "pull_uri": link.pull_uri}
-    context["objections"] = [one for one in said_by(str(link.did))["objections"] if one["pull_uri"] == link.pull_uri]
+    context = _spoken(request, did, token) | {"own": shown_pull, "pull_uri": uri}
+    context["objections"] = [one for one in said_by(did)["objections"] if one["pull_uri"] == uri]
     return _unlisted(render(request, "rights/decision_data.html", context))
 
 
@@ -133,7 +176,7 @@ def _saved(request: Request, did: str, speaker: Speaker, sentence: str) -> HttpR
     """Say that it is saved, with a link back to the page of the form."""
     link, token = speaker.link, request.POST.get("link", "")
     if link is None:
-        back = reverse("contributor" if speaker.source == Objection.Source.MAINTAINER else "own_data", args=[did])
+        back = reverse("contributor", args=[did]) if speaker.source == Objection.Source.MAINTAINER else reverse("me")
     else:
         back = reverse("decision_by_link" if link.purpose == DECISION else "data_by_link", args=[did, token])
     link_words = "Back to the contributor" if speaker.source == Objection.Source.MAINTAINER else "Back to your page"
@@ -143,8 +186,7 @@ def _saved(request: Request, did: str, speaker: Speaker, sentence: str) -> HttpR
 
 def _may_wish(request: Request, did: str) -> bool:
     """Return whether somebody without a link may choose for the leaderboard: the contributor or a site maintainer."""
-    is_self = isinstance(request.user, Person) and request.user.did == did
-    return is_self or viewing(request).role("") >= Role.MAINTAINER
+    return _is_self(request, did) or viewing(request).role("") >= Role.MAINTAINER
 
 
 def speaker_of(request: Request, did: str, pull_uri: str) -> Speaker:
@@ -228,10 +270,15 @@ def _data(request: Request, did: str, token: str) -> HttpResponseBase:
     statements, account = said_by(did), account_of(did)
     if whole:
         return _unlisted(_document(did, stored, statements, account))
-    context = _spoken(did, token) | {"stored": rights.stored_view(stored), "said": statements, "account": account}
+    context = _spoken(request, did, token) | {
+        "stored": rights.stored_view(stored),
+        "said": statements,
+        "account": account,
+    }
     context |= objection_choices(request, did, by_link=bool(token))
     context["may_wish"] = bool(token) or _may_wish(request, did)
     context |= _open_pulls(request.snapshot, did) if request.snapshot else {}
+    context |= _own_account(request, did) if not token else {}
     return _unlisted(render(request, "rights/contributor_data.html", context))
 
 
@@ -283,9 +330,28 @@ def _document(
     return StreamingHttpResponse(read.pieces(document), content_type="application/json; charset=utf-8", headers=headers)
 
 
-def _spoken(did: str, token: str) -> dict[str, Any]:
-    here = reverse("data_by_link", args=[did, token]) if token else reverse("own_data", args=[did])
+def _own_account(request: Request, did: str) -> dict[str, Any]:
+    """Return what only the signed-in contributor is told: roles to ask for, and whether the site has an admin."""
+    if not _is_self(request, did):
+        return {}
+    offered = offered_roles(session_roles(request), request.snapshot, did)
+    asked = {one.repo_key: one for one in RoleRequest.objects.filter(person__did=did)}
+    return {
+        "offered": [(key, name, asked.get(key)) for key, name in sorted(offered.items(), key=lambda pair: pair[1])],
+        "has_admin": has_admin(),
+    }
+
+
+def _spoken(request: Request, did: str, token: str) -> dict[str, Any]:
+    if token:
+        here = reverse("data_by_link", args=[did, token])
+    else:
+        here = reverse("me") if _is_self(request, did) else reverse("own_data", args=[did])
     return {"did": did, "link": token, "here": here}
+
+
+def _is_self(request: Request, did: str) -> bool:
+    return isinstance(request.user, Person) and request.user.did == did
 
 
 def open_offers(request: Request, did: str) -> tuple[read.Subject, ...]:
@@ -296,7 +362,7 @@ def open_offers(request: Request, did: str) -> tuple[read.Subject, ...]:
 def objection_choices(request: Request, did: str, by_link: bool = False) -> dict[str, Any]:
     """Return the choices of an objection's form; a maintainer gets their repositories and the pull requests in them."""
     offers = open_offers(request, did)
-    if by_link or (isinstance(request.user, Person) and request.user.did == did):
+    if by_link or _is_self(request, did):
         return {"offers_of": offers, "may_object_at_all": True}
     repositories = spoken_for(viewing(request), request.snapshot, did)
     own_offers = tuple(offer for offer in offers if offer.repository_key in repositories)

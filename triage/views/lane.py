@@ -21,7 +21,7 @@ from scoring.formatting import percent_in_full, visible
 from scoring.pipeline.lane_history import DAYS, Agreement
 from scoring.queries import read
 from scoring.queries.read import LanePast, LaneRow, WatchedRepository
-from triage.access.permissions import Role, Roles, require, role_of, roles_of, signed_in
+from triage.access.permissions import Role, Roles, require, require_reader, role_of, roles_of
 from triage.access.requests import Request
 from triage.access.sign_in import safe_next
 from triage.charts.lane import lane_plot
@@ -60,7 +60,7 @@ ShownRow = tuple[LaneRow, str, str, str]  # with what happened, what it says of 
 @for_maintainers
 def lane(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Show the lane of one repository (`?repository=`), by default the first that the viewer maintains."""
-    signed_in(request)
+    require_reader(request)
     return lane_page(request, snapshot, request.GET.get("repository", ""))
 
 
@@ -124,7 +124,7 @@ def open_estimate(request: Request, snapshot: Snapshot) -> HttpResponse:
 @acting_page
 def time_reading(request: Request, _snapshot: Snapshot) -> HttpResponse:
     """Begin to measure how long a maintainer reads changes; anybody ends it and deletes what was measured of them."""
-    person, is_on = signed_in(request), request.POST.get("on") == "1"
+    person, is_on = require_reader(request), request.POST.get("on") == "1"
     if is_on and roles_of(person).highest() < Role.MAINTAINER:
         raise PermissionDenied("We measure the reading time of maintainers only.")
     reading_times.switch(person, is_on)
@@ -134,7 +134,6 @@ def time_reading(request: Request, _snapshot: Snapshot) -> HttpResponse:
 @acting_page
 def end_estimate(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Close a lane that was opened on an estimate, with `because`; or undo one's own opening within ten minutes."""
-    signed_in(request)
     opening = get_object_or_404(EstimatedLane, key=request.POST.get("key", ""))
     repository = _repository(snapshot, opening.repo_key)
     person = require(request, repository.key, estimated_lanes.MAY_OPEN)

@@ -22,7 +22,7 @@ from scoring.explain import sentences as explain
 from scoring.formatting import visible
 from scoring.queries import read
 from scoring.queries.read import Seen
-from triage.access.permissions import Role, SignInNeeded, require, role_of, sees_thresholds, signed_in
+from triage.access.permissions import Role, SignInNeeded, require, require_reader, role_of, sees_thresholds
 from triage.access.requests import Request
 from triage.access.sign_in import safe_next, viewing
 from triage.context import present
@@ -141,7 +141,6 @@ def close(request: Request, snapshot: Snapshot) -> HttpResponse:
 @acting_page
 def reopen(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Open the lane again where it was closed."""
-    signed_in(request)
     closure = get_object_or_404(LaneClosure, key=request.POST.get("key", ""))
     person = require(request, closure.repo_key, Role.MAINTAINER)
     opened = lane_closures.open_lane(person, closure, request.POST.get("because", ""), timezone.now())
@@ -229,7 +228,6 @@ def incidents(request: Request, snapshot: Snapshot) -> HttpResponse:
 @acting_page
 def handle_incident(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Mark an incident as handled, or open it again with `handled=0`."""
-    signed_in(request)
     mark = find_mark(request.POST.get("key", ""))
     person = require(request, mark.repo_key, Role.MAINTAINER)
     is_handled = request.POST.get("handled") != "0"
@@ -311,7 +309,6 @@ def _redirect(request: Request, target: str) -> HttpResponse:
 @acting_page
 def show_now(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Put a snoozed row back into the queue."""
-    signed_in(request)
     hidden_row = get_object_or_404(Snooze, key=request.POST.get("key", ""))
     snoozing.show_now(require(request, hidden_row.repo_key, Role.MAINTAINER), hidden_row, timezone.now())
     messages.info(request, "It is in the inbox again.")
@@ -321,14 +318,14 @@ def show_now(request: Request, snapshot: Snapshot) -> HttpResponse:
 @acting_page
 def save_filter(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Save the form's view under a name, for the viewer alone."""
-    lists.save_filter(signed_in(request), request.POST.get("name", ""), filters_of(request))
+    lists.save_filter(require_reader(request), request.POST.get("name", ""), filters_of(request))
     return _redirect(request, safe_next(request))
 
 
 @acting_page
 def drop_filter(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Delete a saved filter of the viewer."""
-    lists.drop_filter(signed_in(request), request.POST.get("name", ""))
+    lists.drop_filter(require_reader(request), request.POST.get("name", ""))
     return _redirect(request, safe_next(request))
 
 

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from scoring.explain.sentences import own_sentence
 from scoring.queries import read
-from triage.access.permissions import Role, Roles, handled_from, require, signed_in
+from triage.access.permissions import Role, Roles, handled_from, require, require_reader
 from triage.access.requests import Request
 from triage.access.sign_in import viewing
 from triage.access.tokens import DAYS, make_link, may_revoke, revoke_link
@@ -150,7 +150,7 @@ def _handler(request: Request, did: str) -> tuple[Person, str]:
 
 
 def _maintainer(request: Request) -> tuple[Person, Roles]:
-    person, roles = signed_in(request), viewing(request)
+    person, roles = require_reader(request), viewing(request)
     if roles.highest() < Role.MAINTAINER:
         raise PermissionDenied("This needs the role maintainer.")
     return person, roles

@@ -13,6 +13,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from scoring.queries.read import QueueQuery
+from triage.access.permissions import is_invited
 from triage.access.problems import mark_private, problem_response
 from triage.access.requests import Request
 from triage.access.sign_in import turned_away
@@ -41,12 +42,12 @@ class _FixedFamilies(Collector):
 def metrics(request: Request) -> HttpResponse:
     """Return every figure of this process and of what it knows about the worker.
 
-    It needs a signed-in person or a token that reads everything, even under PUBLIC_READ: an attacker could use how busy
+    It needs a signed-in reader or a token that reads everything, even under PUBLIC_READ: an attacker could use how busy
     a site is, and whether its worker stands still. A request's address does not count, since behind a proxy on the same
     machine every request comes from loopback.
     """
     token = bearer_token(request, "read")
-    if not request.user.is_authenticated and (token is None or token.repo_key):
+    if not is_invited(request) and (token is None or token.repo_key):
         return problem_response(turned_away(request))
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_FixedFamilies(families(_known(request))))

@@ -21,12 +21,13 @@ from django.views.decorators.http import require_POST, require_safe
 from ingest.atproto.syntax import MalformedDid, parse_account, parse_did
 from scoring.formatting import bad_interval, percent_in_full
 from scoring.queries import read
-from triage.access.permissions import LastAdmin, Role, Roles, require, roles_of, set_role, signed_in
+from triage.access.permissions import LastAdmin, Role, Roles, require, require_reader, roles_of, set_role
 from triage.access.requests import Request
 from triage.access.sign_in import person_for, viewing
 from triage.access.tokens import SCOPES, create_token, revoke_token
 from triage.forms.settings import change_words
-from triage.models import ApiToken, Change, Maintainer, Person
+from triage.models import ApiToken, Change, Maintainer, Person, RoleRequest
+from triage.services import role_requests
 
 CHANGES_SHOWN = 50  # on one page
 ROLES_SHOWN = 500
@@ -59,7 +60,9 @@ WORDS: Mapping[str, str] = {
     "objection.accepted": "Accepted an objection",
     "objection.rejected": "Rejected an objection",
     "repository.watched": "Started to watch a repository",
+    "role.asked": "Asked to maintain a repository",
     "role.changed": "Changed a role",
+    "role.declined": "Declined a request to maintain a repository",
     "row.shown": "Showed a snoozed row again",
     "row.snoozed": "Snoozed a row",
     "settings.changed": "Changed settings",
@@ -150,6 +153,7 @@ def _people(request: Request, problem: str = "") -> HttpResponse:
         "held": [(row, _where(row.repo_key, names)) for row in shown],
         "places": [(key, name) for key, name in places if roles.role(key) >= Role.ADMIN],
         "roles": Maintainer.Role.values,
+        "requests": [(one, _where(one.repo_key, names)) for one in role_requests.open_requests(roles)],
         "problem": problem,
         "sent": request.POST if problem else {},
     }
@@ -176,6 +180,24 @@ def change_role(request: Request) -> HttpResponse:
     return redirect("people")
 
 
+@require_POST
+@never_cache
+def answer_request(request: Request) -> HttpResponse:
+    """Accept or decline a request to maintain a repository: `number`, `answer` accept or decline; by an admin there."""
+    by, sent, number = require_reader(request), request.POST.get("answer", ""), request.POST.get("number", "")
+    _require_role(request, Role.ADMIN)
+    asked = get_object_or_404(RoleRequest, pk=number if number.isascii() and number.isdecimal() else 0)
+    require(request, str(asked.repo_key), Role.ADMIN)
+    if sent not in ("accept", "decline"):
+        return _people(request, "Accept or decline the request.")
+    try:
+        is_first = role_requests.answer(by, asked, sent == "accept", request.snapshot, timezone.now())
+    except role_requests.NoPushRight as problem:
+        return _people(request, str(problem))
+    messages.info(request, "Saved." if is_first else "Nothing changed: this request was answered before.")
+    return redirect("people")
+
+
 @require_safe
 @never_cache
 def changes(request: Request) -> HttpResponse:
@@ -190,7 +212,7 @@ def changes(request: Request) -> HttpResponse:
 
 def _require_role(request: Request, least: Role) -> Roles:
     """Return the viewer's roles, which must include at least this one somewhere."""
-    roles = roles_of(signed_in(request))
+    roles = roles_of(require_reader(request))
     if roles.highest() < least:
         raise PermissionDenied(f"This needs the role {least.name.lower()}.")
     return roles
@@ -280,14 +302,14 @@ class TokenView:
 @never_cache
 def tokens(request: Request) -> HttpResponse:
     """Show the tokens that the viewer may revoke, and the form that creates one."""
-    return _page(request, signed_in(request))
+    return _page(request, require_reader(request))
 
 
 @require_POST
 @never_cache
 def make_token(request: Request) -> HttpResponse:
     """Create a token: `name`, `scopes`, `repo_key` ("" for all); its secret is only in this answer."""
-    person, roles = signed_in(request), viewing(request)
+    person, roles = require_reader(request), viewing(request)
     name, scopes = request.POST.get("name", "").strip(), request.POST.getlist("scopes")
     repo_key = request.POST.get("repo_key", "")
     if problem := _problem(person, name, scopes) or _refusal(scopes, repo_key, roles, _places(request, roles)):
@@ -299,7 +321,7 @@ def make_token(request: Request) -> HttpResponse:
 @never_cache
 def end_token(request: Request, number: int) -> HttpResponse:
     """Revoke a token of one's own, or as an admin of the site anybody's; others are not found."""
-    person = signed_in(request)
+    person = require_reader(request)
     own_only = {} if _sees_all(viewing(request)) else {"person": person}
     revoke_token(get_object_or_404(ApiToken, pk=number, **own_only), person, timezone.now())
     messages.info(request, "The token was revoked. It no longer works.")

@@ -21,7 +21,7 @@ from ingest.store.snapshots import Snapshot
 from scoring.config.policy import policy_from_settings
 from scoring.formatting import visible
 from scoring.queries import read
-from triage.access.permissions import Role, SignInNeeded, roles_of, sees_thresholds
+from triage.access.permissions import NOT_INVITED, NotInvited, Role, SignInNeeded, roles_of, sees_thresholds
 from triage.access.problems import ApiProblem, prefers_json, problem_response
 from triage.access.requests import Request
 from triage.access.sign_in import reader_required, refuse_reading, viewing
@@ -176,9 +176,9 @@ def bad_request(request: Request, exception: Exception) -> HttpResponse:
 
 def forbidden(request: Request, exception: Exception) -> HttpResponse:
     """Return 403; redirect people who only have to sign in."""
-    if isinstance(exception, SignInNeeded):
+    if isinstance(exception, SignInNeeded) and not request.user.is_authenticated:
         return refuse_reading(request)
-    return problem_page(request, 403)
+    return problem_page(request, 403, NOT_INVITED if isinstance(exception, SignInNeeded | NotInvited) else "")
 
 
 def not_found(request: Request, exception: Exception) -> HttpResponse:

@@ -11,14 +11,17 @@ from datetime import UTC, datetime, timedelta
 from functools import wraps
 from hashlib import blake2b
 from typing import Any
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.cache import get_conditional_response, patch_cache_control, patch_vary_headers
 from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
 from ingest.atproto.syntax import MalformedDid, parse_did, parse_handle
@@ -30,8 +33,10 @@ from scoring.handlers.actions import read_run
 from scoring.queries import read
 from scoring.queries.read import WatchedRepository
 from scoring.review.by_hand import LOOKED_UP, new_job, reply_key
-from triage.access.permissions import Role, keep_watched, require
+from triage.access.admission import SignInProblem, become_first_admin, check_code
+from triage.access.permissions import Role, has_admin, keep_watched, require
 from triage.access.requests import Request
+from triage.access.sign_in import CLAIM, count_failures
 from triage.context import worker_status
 from triage.models import DeliveryRun, OutboxEntry, Person
 from triage.models.accounts import log_change
@@ -180,10 +185,42 @@ def maintainers_only(view: View) -> View:
 
 @require_safe
 @never_cache
+def begin(request: Request) -> HttpResponse:
+    """Show the page on which the operator types the first admin's code; redirect to /setup once there is an admin."""
+    return redirect("setup") if has_admin() else render(request, "setup/begin.html")
+
+
+@require_POST
+@never_cache
+@sensitive_post_parameters()
+def use_code(request: Request) -> HttpResponse:
+    """Make the signed-in person the first admin by `code`, or whoever signs in next in this browser."""
+    try:
+        with count_failures(request):
+            code_hash = check_code(request.POST.get("code", ""), timezone.now())
+            if isinstance(request.user, Person):
+                become_first_admin(request.user, code_hash, timezone.now())
+    except SignInProblem as problem:
+        response = render(request, "setup/begin.html", {"problem": problem.sentence}, status=problem.status)
+        if problem.wait:
+            response["Retry-After"] = str(problem.wait)
+        return response
+    if isinstance(request.user, Person):
+        return redirect("setup")
+    request.session[CLAIM] = code_hash
+    return redirect(f"{reverse('sign_in')}?{urlencode({'next': reverse('setup')})}")
+
+
+@require_safe
+@never_cache
 @maintainers_only
 def setup(request: Request) -> HttpResponse:
-    """Show the whole page: the search, its results, and the reading's progress."""
-    return _page(request, Search.of(request))
+    """Show the whole page: the search, its results, and the reading's progress.
+
+    At first the search is for the viewer's own repositories.
+    """
+    search = Search.of(request)
+    return _page(request, search if search.who else replace(search, who=str(request.user)))
 
 
 @require_POST

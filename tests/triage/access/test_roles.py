@@ -19,6 +19,7 @@ from ingest.http.fetcher import Fetcher
 from ingest.store.database import StreamClock
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
 from tests.pipeline import Result, opened
+from tests.triage.worlds.acting_site import invited
 from tests.triage.worlds.small_site import CABIN, OF_SEED, REASON, frames_of_it, play
 from triage.access.permissions import LastAdmin, Role, role_of, roles_of, set_role
 from triage.models import Change, Maintainer, OutboxEntry, Person, SignInMethod
@@ -68,7 +69,7 @@ def test_giving_and_taking_a_role_is_logged_with_who_when_and_what_it_was(client
     told = list(Change.objects.order_by("pk").values_list("person__did", "what", "repo_key", "subject", "details"))
     steps = [(None, "viewer"), ("viewer", "maintainer"), ("maintainer", None)]
     assert told == [(by.did, "role.changed", REPO, MARA, {"before": b, "since": s}) for b, s in steps]
-    assert role_of(Person.objects.get(did=MARA), REPO) is Role.VIEWER, "whoever is signed in reads"
+    assert role_of(Person.objects.get(did=MARA), REPO) is Role.NOBODY
 
 
 def test_the_same_role_again_changes_and_tells_nothing(client: Client, small: Path) -> None:
@@ -240,7 +241,7 @@ def test_a_denounce_is_shown_to_its_authors_circle_alone(
     client: Client, small: Path, viewer: str | None, heard: set[str]
 ) -> None:
     if viewer:
-        client.force_login(Person.objects.create(did=viewer))
+        client.force_login(invited(viewer))
     pages = [f"/c/{MARA}", f"/score/{MARA}", f"/trust/{MARA}", "/", "/leaderboard", f"/c/{MARA}/data"]
     if viewer is None:
         pages = ["/sign-in"]
@@ -254,7 +255,7 @@ def test_nobody_hears_what_is_said_against_themselves_not_even_a_seed(
 ) -> None:
     settings.PUBLIC_READ = True
     if viewer:
-        client.force_login(Person.objects.create(did=viewer))
+        client.force_login(invited(viewer))
     assert (OF_SEED in client.get(f"/c/{SEED}").content.decode()) is hears
 
 

@@ -11,6 +11,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
+from tests.triage.worlds.acting_site import invited
 from triage.access import tokens
 from triage.access.tokens import (
     BELIEVED,
@@ -72,7 +73,7 @@ def test_a_revoked_token_is_nothing() -> None:
 
 
 def test_a_token_dies_with_the_account_of_its_person_within_a_second() -> None:
-    ana = Person.objects.create(did=ANA)
+    ana = invited(ANA)
     secret = create_token("overlay", ["read"], NOON, ana)
     assert find_token(secret, "read", NOON) is not None
     Person.objects.update(is_active=False)
@@ -88,7 +89,7 @@ def test_what_another_process_revokes_ends_within_a_second() -> None:
 
 
 def test_what_is_revoked_here_ends_at_once() -> None:
-    ana = Person.objects.create(did=ANA)
+    ana = invited(ANA)
     secret = create_token("overlay", ["read"], NOON, ana)
     token = find_token(secret, "read", NOON)
     assert token is not None
@@ -99,7 +100,7 @@ def test_what_is_revoked_here_ends_at_once() -> None:
 def test_what_is_revoked_while_another_thread_reads_it_is_not_believed_afterwards(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ana = Person.objects.create(did=ANA)
+    ana = invited(ANA)
     secret = create_token("overlay", ["read"], NOON, ana)
 
     def revoke_meanwhile(left: str, right: str) -> bool:
@@ -114,14 +115,14 @@ def test_what_is_revoked_while_another_thread_reads_it_is_not_believed_afterward
 
 @pytest.mark.django_db(transaction=True)
 def test_a_token_is_never_revoked_in_a_transaction_that_others_do_not_see_yet() -> None:
-    ana = Person.objects.create(did=ANA)
+    ana = invited(ANA)
     create_token("overlay", ["read"], NOON, ana)
     with transaction.atomic(), pytest.raises(RuntimeError, match="durable"):
         revoke_token(ApiToken.objects.get(), ana, NOON)
 
 
 def test_the_person_of_a_token_is_read_with_it_and_may_be_erased_meanwhile() -> None:
-    ana = Person.objects.create(did=ANA)
+    ana = invited(ANA)
     secret = create_token("overlay", ["read"], NOON, ana)
     assert find_token(secret, "read", NOON) is not None
     forget_account(ANA, None)

@@ -11,7 +11,7 @@ from pytest_django import Settings
 from tests.ingest.stream.frames import MARA, REPO
 from tests.scoring.pipeline.offered_world import SECOND, THIRD, a_new_round
 from tests.scoring.small import OFFERED
-from tests.triage.worlds.acting_site import ANA, ActingSite, signed_in
+from tests.triage.worlds.acting_site import ANA, ActingSite, invited, signed_in
 from triage.access.tokens import create_token
 from triage.models import Person
 from triage.presenters.lists import MOST_SAVED, NAME_LENGTH
@@ -156,7 +156,7 @@ def test_it_is_told_and_erased_with_its_account_and_where_it_names_somebody(site
 
 def test_only_who_is_signed_in_saves_one(site: ActingSite, ana: Client) -> None:
     assert Client().post("/filters/save", {"name": "x", "next": "/?q=a"}).status_code == 302
-    viewer = signed_in(Person.objects.create(did=f"did:plc:{'v' * 24}"))
+    viewer = signed_in(invited(f"did:plc:{'v' * 24}"))
     assert save(viewer, "Mine alone") == 302
     assert "Mine alone" in links(viewer)
     assert "Mine alone" not in links(ana)

@@ -13,7 +13,7 @@ from tests.conftest import Count
 from tests.ingest.stream.frames import REPO
 from tests.scoring.pipeline.offered_world import SECOND, THIRD, a_new_round
 from tests.scoring.small import OFFERED
-from tests.triage.worlds.acting_site import ANA, BEN, HTMX, ActingSite, maintainer, signed_in
+from tests.triage.worlds.acting_site import ANA, BEN, HTMX, ActingSite, invited, maintainer, signed_in
 from triage import tasks
 from triage.models import Change, Person, Snooze
 
@@ -52,7 +52,7 @@ def test_a_snoozed_row_leaves_the_queue_and_its_counts_for_everybody_and_the_hea
     assert "snoozed</a>" not in page_of(ben)
     answer = ana.post("/snooze", {**_sent(site), "until": "week", "next": f"/?q=a&open={OFFERED}"})
     assert (answer.status_code, answer["Location"]) == (302, "/?q=a")
-    for client in (ana, ben, signed_in(Person.objects.create(did=f"did:plc:{'v' * 24}"))):
+    for client in (ana, ben, signed_in(invited(f"did:plc:{'v' * 24}"))):
         assert not is_listed(client)
         assert tile(client) == "2"
         assert "1 snoozed</a>" in page_of(client)
@@ -222,7 +222,7 @@ def test_no_other_day_is_taken(site: ActingSite, ana: Client) -> None:
 
 
 def test_only_maintainers_of_the_repository_snooze_and_show(site: ActingSite, ana: Client) -> None:
-    stranger = signed_in(Person.objects.create(did=f"did:plc:{'s' * 24}"))
+    stranger = signed_in(invited(f"did:plc:{'s' * 24}"))
     elsewhere = maintainer(f"did:plc:{'w' * 24}", ELSEWHERE)
     assert snooze(site, Client()) == 302
     assert (snooze(site, stranger), snooze(site, elsewhere)) == (403, 403)
@@ -272,7 +272,7 @@ def test_comments_are_counted_on_the_row_and_all_that_are_counted_are_listed_in_
     assert re.search(r"\d\d:\d\d UTC</time>", page.partition("for maintainers")[0][-200:])
     assert "ana.example" in page
     assert HOSTILE not in page
-    stranger = signed_in(Person.objects.create(did=f"did:plc:{'s' * 24}"))
+    stranger = signed_in(invited(f"did:plc:{'s' * 24}"))
     assert "Ask mara first" not in page_of(stranger, f"/pull/{OFFERED}"), "what is for maintainers is theirs"
     ana.post("/act/undo", {"key": Change.objects.get(what="action.note").details["key"]}, headers=HTMX)
     assert "Nobody commented yet." in page_of(ben, f"/pull/{OFFERED}")

@@ -16,9 +16,10 @@ from ingest.atproto.syntax import MalformedDid, parse_did, parse_handle
 from scoring.formatting import visible
 from scoring.queries import read
 from scoring.types import Estimate, Factor, Lane, Reason, Verdict
+from tests.triage.worlds.acting_site import invited
 from triage.access.tokens import create_token, secret_hash
 from triage.api.schemas import EXAMPLE_DID, ScoreOut, leaderboard_out, metrics_out, score_out
-from triage.models import ApiToken, Person
+from triage.models import ApiToken
 from triage.presenters.row_actions import OpenCounts
 
 PERSON = "did:plc:mara22222222222222222222"
@@ -311,5 +312,5 @@ def test_a_fault_of_ours_says_nothing_of_its_inside(
 
 def test_a_session_and_a_token_may_come_together(client: Client, settings: Settings) -> None:
     settings.PUBLIC_READ = False
-    client.force_login(Person.objects.create(did=PERSON))
+    client.force_login(invited(PERSON))
     assert client.get("/metrics", headers={"authorization": "Bearer made-up"}).status_code == 503

@@ -28,8 +28,7 @@ pytestmark = pytest.mark.django_db
 
 def client_of(role: str = "") -> Client:
     person = Person.objects.create(did=f"did:plc:{role}".ljust(32, "a"))
-    if role:
-        Maintainer.objects.create(person=person, repo_key=REPO, role=role)
+    Maintainer.objects.create(person=person, repo_key=REPO, role=role or "viewer")
     return Client(headers={"Authorization": f"Bearer {create_token('cron', ['read'], timezone.now(), person)}"})
 
 

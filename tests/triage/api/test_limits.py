@@ -16,6 +16,7 @@ from pytest_django import Settings
 from tests.conftest import Count
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
 from tests.triage.access.test_permissions import TABLE, Asked, operations, pages, send
+from tests.triage.worlds.acting_site import invited
 from triage.access import throttle
 from triage.access.problems import NOTHING
 from triage.access.tokens import create_token, revoke_token
@@ -75,7 +76,7 @@ def test_every_operation_counts_and_each_token_for_itself(operation: str) -> Non
 def test_a_person_is_counted_by_who_they_are_and_pages_are_not_counted() -> None:
     first, second = Client(), Client()
     for client in (first, second):
-        client.force_login(Person.objects.get_or_create(did=ANA)[0])
+        client.force_login(invited(ANA))
     answers = [client.get("/metrics") for client in (first, second, first, second, first, second)]
     assert [refused(answer, 50) for answer in answers] == [False] * 5 + [True]
     assert [first.get("/").status_code for _ in range(7)] == [200] * 7
@@ -111,7 +112,7 @@ def of_person(person: Person, *scopes: str) -> tuple[Client, ApiToken]:
 
 def test_a_person_who_makes_and_revokes_tokens_begins_no_new_count() -> None:
     """The attack: 24 reviews and 30 requests were answered where 3 and 5 were allowed."""
-    person = Person.objects.create(did=ANA)
+    person = invited(ANA)
     Maintainer.objects.create(person=person, repo_key=REPO)
     reviews, requests = [], []
     for _ in range(6):
@@ -125,7 +126,7 @@ def test_a_person_who_makes_and_revokes_tokens_begins_no_new_count() -> None:
         requests.append(robot.get("/metrics"))
         revoke_token(token, person, timezone.now())
     assert all(refused(answer, 50) for answer in requests)
-    other, _ = of_person(Person.objects.create(did=MARA))
+    other, _ = of_person(invited(MARA))
     assert other.get("/metrics").status_code == 200, "somebody else has a count of their own"
 
 
@@ -133,7 +134,7 @@ def test_whatever_somebody_asks_with_they_are_answered_no_more_than_one_person(c
     """Pages, tokens old and new, and feeds of one person in any order share one count; so do their reviews."""
     for seed in range(count(5, 300)):
         cache.clear()
-        draw, person = random.Random(seed), Person.objects.create(did=f"did:plc:{seed:024}".replace("0", "a"))
+        draw, person = random.Random(seed), invited(f"did:plc:{seed:024}".replace("0", "a"))
         Maintainer.objects.create(person=person, repo_key=REPO)
         browser, tokens = Client(), [of_person(person, "read", "review")]
         answered, reviews = 0, 0

@@ -14,11 +14,12 @@ from pytest_django import Settings
 
 from ingest.worker.status import Status, encode, write_page
 from tests.ingest.stream.frames import SEED
+from tests.triage.worlds.acting_site import invited
 from tests.triage.worlds.drawn_rows import NOW
 from tests.triage.worlds.pages_world import DrawnWorld, draw
 from tests.triage.worlds.site import Site
 from triage.access.tokens import create_token
-from triage.models import Person, outbox
+from triage.models import outbox
 from triage.presenters import freshness
 from triage.presenters import text as words
 from triage.presenters.text import Freshness
@@ -218,7 +219,7 @@ def test_without_trouble_only_the_details_change() -> None:
 
 def gauges(client: Client) -> dict[str, float]:
     """What Prometheus is told that has no label, and of what has one each value by its label."""
-    client.force_login(Person.objects.get_or_create(did=SEED)[0])
+    client.force_login(invited(SEED))
     answer = client.get("/ops/metrics", headers={"accept": PROMETHEUS})
     assert answer.status_code == 200
     assert answer["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"

@@ -17,9 +17,8 @@ from tests.ingest.stream.frames import BLOB, MARA
 from tests.scoring.offered import CLEAN, offer
 from tests.scoring.pipeline.offered_world import BLOBS, SECOND, a_new_round
 from tests.scoring.small import OFFERED
-from tests.triage.worlds.acting_site import ActingSite, acting_site, signed_in
+from tests.triage.worlds.acting_site import ActingSite, acting_site, invited, signed_in
 from tests.triage.worlds.lane_site import NEXT, lane_site
-from triage.models import Person
 
 pytestmark = pytest.mark.django_db
 BEN = "did:plc:" + "3" * 24
@@ -45,7 +44,7 @@ def anybody() -> Client:
 
 
 def somebody() -> Client:
-    return signed_in(Person.objects.get_or_create(did="did:plc:" + "5" * 24)[0])
+    return signed_in(invited("did:plc:" + "5" * 24))
 
 
 def fetched(site: ActingSite, **changes: object) -> None:

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from pytest_django import Settings
 
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
+from tests.triage.worlds.acting_site import invited
 from tests.triage.worlds.lane_site import lane_site
 from tests.triage.worlds.small_site import CABIN, OFFERED
 from triage.access import throttle
 from triage.access.tokens import create_token
-from triage.models import Action, ApiToken, Maintainer, Person
+from triage.models import Action, ApiToken, Maintainer
 from triage.services.lane_closures import Scope, close_lane, open_lane
 from triage.views import feed
 
@@ -45,7 +46,7 @@ def merged(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) 
 
 def token_of(role: str = "", scope: str = "read") -> str:
     """A token of somebody with this role in lantern."""
-    person, _ = Person.objects.get_or_create(did="did:plc:" + "3" * 24, defaults={"handle": "ben.example"})
+    person = invited("did:plc:" + "3" * 24, "ben.example")
     if role:
         Maintainer.objects.create(person=person, repo_key=REPO, role=role)
     return create_token("feed", [scope], timezone.now(), person)
@@ -76,7 +77,7 @@ def test_it_names_the_open_pull_requests_with_their_reason_and_their_page_here()
 
 
 def test_closures_that_name_nobody_are_for_readers_and_the_others_for_maintainers() -> None:
-    seed = Person.objects.create(did=SEED, handle="seed.example")
+    seed = invited(SEED, "seed.example")
     closure, _ = close_lane(seed, Scope(repo_key=REPO), HOSTILE, timezone.now())
     close_lane(seed, Scope(repo_key=REPO, author=MARA), "she is careless", timezone.now())
     open_lane(seed, closure, "mended", timezone.now())
@@ -88,7 +89,7 @@ def test_closures_that_name_nobody_are_for_readers_and_the_others_for_maintainer
 
 @pytest.mark.usefixtures("merged")
 def test_an_incident_is_told_to_maintainers_of_its_repository_alone() -> None:
-    ana, now = Person.objects.create(did=ANA), timezone.now()
+    ana, now = invited(ANA), timezone.now()
     named = {"pull_uri": OFFERED, "repo_key": REPO, "person": ana, "round": 0}
     approved = now - timedelta(days=2)
     Action.objects.create(key="a", kind="approve", made_at=approved, effective_at=approved, **named)
@@ -98,7 +99,7 @@ def test_an_incident_is_told_to_maintainers_of_its_repository_alone() -> None:
 
 
 def test_what_was_never_merged_had_no_incident() -> None:
-    ana, now = Person.objects.create(did=ANA), timezone.now()
+    ana, now = invited(ANA), timezone.now()
     named = {"pull_uri": OFFERED, "repo_key": REPO, "person": ana, "round": 0}
     Action.objects.create(key="a", kind="approve", made_at=now, effective_at=now, **named)
     Action.objects.create(key="b", kind="outcome", outcome="reverted", made_at=now, effective_at=now, **named)
@@ -106,13 +107,13 @@ def test_what_was_never_merged_had_no_incident() -> None:
 
 
 def test_what_is_older_than_thirty_days_is_not_told_of() -> None:
-    seed = Person.objects.create(did=SEED)
+    seed = invited(SEED)
     close_lane(seed, Scope(repo_key=REPO), "long ago", timezone.now() - timedelta(days=31))
     assert not any("fast lane" in one for one in titles(token_of()))
 
 
 def test_the_feed_of_a_token_for_one_repository_tells_of_no_other() -> None:
-    seed = Person.objects.create(did=SEED, handle="seed.example")
+    seed = invited(SEED, "seed.example")
     close_lane(seed, Scope(repo_key=REPO), "mend it first", timezone.now())
     here = create_token("here", ["read"], timezone.now(), seed, REPO)
     elsewhere = create_token("elsewhere", ["read"], timezone.now(), seed, "did:plc:" + "7" * 24)
@@ -127,7 +128,7 @@ def test_a_feed_that_did_not_change_is_not_sent_again_and_another_ones_tag_opens
     again = Client().get(f"/feed/{first}.atom", headers={"if-none-match": held})
     assert (again.status_code, again["ETag"], again.content) == (304, held, b"")
     assert Client().get("/feed/made-up.atom", headers={"if-none-match": held}).status_code == 404
-    close_lane(Person.objects.create(did=SEED), Scope(repo_key=REPO), "so", timezone.now())
+    close_lane(invited(SEED), Scope(repo_key=REPO), "so", timezone.now())
     assert Client().get(f"/feed/{other}.atom", headers={"if-none-match": held}).status_code == 200
 
 
@@ -161,7 +162,7 @@ def test_what_happens_elsewhere_crowds_nothing_out_of_the_feed_of_one_repository
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(feed, "MOST_OTHERS", 1)
-    seed = Person.objects.create(did=SEED, handle="seed.example")
+    seed = invited(SEED, "seed.example")
     close_lane(seed, Scope(repo_key=REPO), "mend it first", timezone.now())
     close_lane(seed, Scope(repo_key="did:plc:" + "7" * 24), "elsewhere", timezone.now())
     here = create_token("here", ["read"], timezone.now(), seed, REPO)
@@ -171,7 +172,7 @@ def test_what_happens_elsewhere_crowds_nothing_out_of_the_feed_of_one_repository
 @pytest.mark.usefixtures("merged")
 def test_what_somebody_is_not_told_of_crowds_nothing_out_of_their_feed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "MOST_OTHERS", 1)
-    seed, now = Person.objects.create(did=SEED, handle="seed.example"), timezone.now()
+    seed, now = invited(SEED, "seed.example"), timezone.now()
     close_lane(seed, Scope(repo_key=REPO), "mend it first", now)
     close_lane(seed, Scope(repo_key=REPO, author=MARA), "it let a bad one in", now)
     assert len([one for one in titles(token_of()) if "fast lane" in one]) == 1
@@ -195,7 +196,7 @@ def test_repository_and_text_narrow_a_feed_as_they_narrow_the_queue() -> None:
 
 @pytest.mark.usefixtures("merged")
 def test_the_text_of_a_feed_narrows_its_incidents() -> None:
-    ana, now = Person.objects.create(did=ANA), timezone.now()
+    ana, now = invited(ANA), timezone.now()
     named = {"pull_uri": OFFERED, "repo_key": REPO, "person": ana, "round": 0}
     approved = now - timedelta(days=2)
     Action.objects.create(key="a", kind="approve", made_at=approved, effective_at=approved, **named)

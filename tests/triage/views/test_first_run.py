@@ -10,7 +10,7 @@ from pytest_django import Settings
 
 from ingest.records.registry import VOUCH
 from scoring.queries import read
-from tests.triage.worlds.acting_site import signed_in
+from tests.triage.worlds.acting_site import invited, signed_in
 from tests.triage.worlds.first_site import (
     ANA,
     ATTIC_RECORD,
@@ -24,7 +24,7 @@ from tests.triage.worlds.first_site import (
     admin,
     first_site,
 )
-from triage.models import Change, Maintainer, OutboxEntry, Person
+from triage.models import Change, OutboxEntry
 from triage.views.setup import LOST, MALFORMED, NONE_TICKED, RECORDED
 
 pytestmark = pytest.mark.django_db
@@ -132,12 +132,8 @@ def test_before_anything_is_watched_every_page_leads_a_maintainer_there(
     assert '<h2 id="ingest-title">Worker has not started yet</h2>' in told, "where the link of the frame leads"
 
 
-@pytest.mark.parametrize("role", ["viewer", None])
-def test_others_are_told_in_words(first: FirstSite, role: str | None) -> None:
-    person = Person.objects.create(did=BEN)
-    if role:
-        Maintainer.objects.create(person=person, repo_key="", role=role)
-    client = signed_in(person)
+def test_others_are_told_in_words(first: FirstSite) -> None:
+    client = signed_in(invited(BEN))
     shown = client.get("/")
     assert shown.status_code == 200
     assert "0 repositories are watched" in text(shown)

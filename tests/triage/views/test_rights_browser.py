@@ -4,15 +4,18 @@ import re
 from datetime import datetime, timedelta
 
 import pytest
+from django.test import Client
 from django.utils import timezone
 from playwright.sync_api import Page, expect
 
 from tests.ingest.peer import Start, response
 from tests.ingest.stream.frames import MARA, REPO, SEED
+from tests.triage.axe import violations_in_both_themes
 from tests.triage.conftest import OpenPage
 from tests.triage.worlds.small_site import OFFERED
+from triage.access.sign_in import issue_link
 from triage.access.tokens import make_link
-from triage.models import LeaderboardWish, Objection, Person
+from triage.models import LeaderboardWish, Maintainer, Objection, Person
 from triage.services.objections import answer
 
 pytestmark = pytest.mark.usefixtures("live_server", "small")
@@ -46,6 +49,47 @@ def test_by_their_data_link_somebody_objects_and_leaves_the_leaderboard(
     expect(page.locator("main")).to_contain_text("left out of the leaderboard")
     assert LeaderboardWish.objects.get().left_out
     assert Objection.objects.get().text == "It was read by nobody."
+
+
+def test_whoever_signs_in_finds_their_page_and_asks_nobody_for_a_link(open_page: OpenPage) -> None:
+    mara = Person.objects.create(did=MARA)
+    page = open_page(390)
+    page.goto(f"/sign-in/{issue_link(mara)}")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page).to_have_url(re.compile("/me$"))
+    expect(page.get_by_role("heading", level=2, name="Mend the lamp")).to_be_visible()
+    expect(page.get_by_role("navigation", name="Pages").get_by_role("link")).to_have_text(["Yours", "Find"])
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert violations_in_both_themes(page) == []
+    object_on(page, "It was read by nobody.")
+    page.get_by_role("link", name="Back to your page").click()
+    expect(page.locator("main")).to_contain_text("It was read by nobody.")
+    page.get_by_role("button", name="Leave me out").click()
+    expect(page.locator("main")).to_contain_text("left out of the leaderboard")
+    page.goto(f"/pull/{OFFERED}")
+    expect(page.locator("main")).to_contain_text("nobody invited you to read here")
+    page.get_by_role("link", name="To your page").click()
+    expect(page).to_have_url(re.compile("/me$"))
+
+
+def test_a_push_holder_asks_on_their_page_and_an_admin_accepts(keeper: Person, open_page: OpenPage) -> None:
+    page = open_page()
+    page.goto(f"/sign-in/{issue_link(keeper)}")
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Ask to maintain it").click()
+    expect(page.get_by_role("status")).to_contain_text(["An admin of this site is asked."])
+    boss = Person.objects.create(did="did:plc:" + "k" * 24)
+    Maintainer.objects.create(person=boss)
+    client = Client()
+    client.force_login(boss)
+    people = open_page(1440, client)
+    people.goto("/people")
+    assert violations_in_both_themes(people) == []
+    people.get_by_role("button", name=f"Accept {SEED}").click()
+    expect(people.locator("main")).not_to_contain_text("Requests to maintain")
+    assert Maintainer.objects.filter(person=keeper, repo_key=REPO, role="maintainer").exists()
+    page.goto("/")
+    expect(page.get_by_role("link", name="Fast lane", exact=True)).to_be_visible()
 
 
 def test_by_their_link_to_one_decision_somebody_objects_and_reads_the_answer(

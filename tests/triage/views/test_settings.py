@@ -18,6 +18,7 @@ from scoring.queries.read import WatchedRepository
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
 from tests.pipeline import opened
 from tests.scoring.small import settled, take
+from tests.triage.worlds.acting_site import invited
 from tests.triage.worlds.drawn_rows import MARA as DRAWN_MARA
 from tests.triage.worlds.pages_world import DrawnWorld, draw
 from triage.models import Change, Maintainer, OutboxEntry, Person, RepositoryChoice
@@ -43,7 +44,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def person(did: str, *keys: str) -> Person:
-    made, _ = Person.objects.get_or_create(did=did)
+    made = Person.objects.get_or_create(did=did)[0] if keys else invited(did)
     for key in keys:
         Maintainer.objects.get_or_create(person=made, repo_key=key)
     return made

@@ -101,6 +101,13 @@ class ActingSite:
         ]
 
 
+def invited(did: str, handle: str = "") -> Person:
+    """Somebody with an account whom the operator lets read, and nothing more."""
+    person, _ = Person.objects.get_or_create(did=did, defaults={"handle": handle})
+    Maintainer.objects.get_or_create(person=person, repo_key="", defaults={"role": Maintainer.Role.VIEWER})
+    return person
+
+
 def signed_in(person: Person) -> Client:
     """A browser of somebody who is signed in."""
     client = Client()

@@ -91,11 +91,12 @@ from django.contrib.sessions.backends.db import SessionStore
 from django.utils import timezone
 from triage.access.sign_in import issue_link
 from triage.access.tokens import make_link
-from triage.models import Person, WebhookDelivery
+from triage.models import Maintainer, Person, WebhookDelivery
 from triage.access.tokens import create_token, revoke_token, valid_token
 now = timezone.now()
 person = Person.objects.create(did="did:plc:" + "3" * 24)
 person.set_password("zq7PASSWORDzq7"); person.save()
+Maintainer.objects.create(person=person)
 session = SessionStore(); session["_auth_user_id"] = str(person.pk); session.create()
 token, revoked = create_token("one", ["read"], now, person), create_token("two", ["review"], now, person)
 revoke_token(valid_token(revoked, now), person, now)

@@ -14,7 +14,7 @@ from tests.ingest.stream.frames import ANA, MARA
 from tests.pipeline import Later
 from tests.scoring.offered import CLEAN, offer
 from tests.scoring.small import DAY, MERGED_AT, feed
-from tests.triage.worlds.acting_site import ActingSite, signed_in
+from tests.triage.worlds.acting_site import ActingSite, invited, signed_in
 from tests.triage.worlds.lane_site import MORE, NEXT, OTHER, lane_site
 from triage.access.tokens import create_token
 from triage.models import Action, AuditAnswer, Change, Person, ToldState, WebhookDelivery
@@ -101,7 +101,7 @@ def test_its_page_says_in_words_why_and_tells_nothing_of_the_decision(site: Acti
 
 
 def test_the_score_of_its_author_does_not_carry_its_lane(site: ActingSite) -> None:
-    told = signed_in(Person.objects.create(did=MARA)).get(f"/score/{MARA}").json()
+    told = signed_in(invited(MARA)).get(f"/score/{MARA}").json()
     assert told["decision"] != "needs_human"
     assert "audit" not in str(told)
 
@@ -147,14 +147,14 @@ def test_another_row_of_its_author_shows_its_lane_and_no_chance_until_all_are_an
         told = client.get(f"/pull?uri={MORE}&briefing=1").json()
         assert (told["hidden_by"], told["calibrated_prob"], told["low"], told["cases"]) == (NEXT, None, 0, 0)
         assert told["briefing"] == f"Hidden until the audit of {label(site, NEXT)} is answered."
-    own = signed_in(Person.objects.create(did=MARA)).get(f"/c/{MARA}/data").content.decode()
+    own = signed_in(invited(MARA)).get(f"/c/{MARA}/data").content.decode()
     assert "95 % interval" in own, "their own chance is theirs to read"
     answer(ben, site)
     assert "Stays clean" in row_of(ben, "Paint the fence")
 
 
 def test_the_chance_is_shown_once_each_of_them_is_answered(site: ActingSite, ben: Client) -> None:
-    mara = signed_in(Person.objects.create(did=MARA))
+    mara = signed_in(invited(MARA))
     known, held = mara.get(f"/score/{MARA}").json(), ben.get(f"/score/{MARA}")["ETag"]
     assert known["hidden_by"] is None
     assert known["calibrated_prob"] > 0.5
@@ -169,7 +169,7 @@ def test_the_chance_is_shown_once_each_of_them_is_answered(site: ActingSite, ben
 def test_a_token_is_told_what_its_person_is_told(site: ActingSite, ben: Client) -> None:
     tokens = [
         create_token("desk", ["read"], site.now, person=person)
-        for person in (Person.objects.get(did=BEN), Person.objects.create(did=MARA), None)
+        for person in (Person.objects.get(did=BEN), invited(MARA), None)
     ]
     for token, hidden in zip(tokens, (MORE, None, MORE), strict=True):
         told = Client().get(f"/score/{MARA}", headers={"Authorization": f"Bearer {token}"}).json()
@@ -283,7 +283,7 @@ def test_a_new_round_takes_the_answer_back_and_is_asked_about_anew(site: ActingS
 
 def test_only_maintainers_of_the_repository_answer(site: ActingSite) -> None:
     assert answer(Client(), site) == 401, "what was written is given back"
-    viewer = signed_in(Person.objects.create(did=CLARA))
+    viewer = signed_in(invited(CLARA))
     elsewhere = site.maintainer("did:plc:" + "5" * 24, "eve.example", "did:plc:" + "6" * 24)
     assert [answer(client, site) for client in (viewer, elsewhere)] == [403, 403]
     assert "Would you have merged" not in viewer.get(f"/pull/{NEXT}").content.decode()

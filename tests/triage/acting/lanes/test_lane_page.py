@@ -15,10 +15,10 @@ from scoring.queries import read
 from tests.ingest.stream.frames import REPO, SEED
 from tests.pipeline import Later
 from tests.scoring.small import DAY, MERGED_AT, again, feed
-from tests.triage.worlds.acting_site import ActingSite, acting_site, signed_in
+from tests.triage.worlds.acting_site import ActingSite, acting_site, invited, signed_in
 from tests.triage.worlds.lane_site import lane_site
 from tests.triage.worlds.watching_site import MERGED, OPEN, PEOPLE, watching_site
-from triage.models import EstimatedLane, Person
+from triage.models import EstimatedLane
 from triage.views import lane_offers
 
 pytestmark = pytest.mark.django_db
@@ -29,7 +29,7 @@ BEN, EVA, READER = ("did:plc:" + digit * 24 for digit in "345")
 @pytest.fixture
 def reader(site: ActingSite) -> Client:
     """Somebody who is signed in and maintains nothing."""
-    return signed_in(Person.objects.create(did=READER, handle="reader.example"))
+    return signed_in(invited(READER, "reader.example"))
 
 
 def words_of(page: bytes) -> str:

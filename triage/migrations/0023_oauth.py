@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('triage', '0021_saved_filters'),
+        ('triage', '0022_role_requests'),
     ]
 
     operations = [

@@ -1,0 +1,416 @@
+"""Coming in by a proven DID: as nobody, as the first admin, as a push-holder; and what strangers do not get by it."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.test import Client, RequestFactory
+from django.utils import timezone
+from marshmallow import ValidationError
+from pytest_django import Settings
+
+from ingest.store.snapshots import SnapshotReader
+from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, STRANGER, pull_uri
+from tests.triage.worlds.small_site import CABIN, OFFERED
+from triage.access import admission, tokens
+from triage.access.admission import SignInProblem, become_first_admin, check_code, let_in, make_code
+from triage.access.permissions import Role, has_admin, role_of, roles_of, set_role
+from triage.access.requests import SessionStore
+from triage.access.sign_in import issue_link, sign_in_account
+from triage.access.tokens import create_token, secret_hash
+from triage.models import Change, FirstAdminCode, LeaderboardWish, Maintainer, Objection, Person, RoleRequest
+from triage.services.erasure import account_of, forget_account
+from trustsite.settings import account
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small")]
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+PASSWORD = "seven lanterns at noon"
+
+
+@pytest.fixture(autouse=True)
+def nothing_counted() -> Iterator[None]:
+    cache.clear()
+    yield
+    cache.clear()
+
+
+def somebody(did: str, **columns: Any) -> Person:
+    return Person.objects.get_or_create(did=did, defaults=columns)[0]
+
+
+def enter(did: str, client: Client | None = None, **body: str) -> Client:
+    """The browser of whoever came in as this DID by a one-time link."""
+    client = client or Client()
+    client.post(f"/sign-in/{issue_link(somebody(did))}", body)
+    return client
+
+
+def admin(did: str = "did:plc:" + "k" * 24, repo_key: str = "") -> Client:
+    Maintainer.objects.create(person=somebody(did), repo_key=repo_key, role="admin")
+    return enter(did)
+
+
+def text(answer: Any) -> str:
+    return (b"".join(answer) if answer.streaming else answer.content).decode()
+
+
+def is_in(client: Client) -> bool:
+    return "_auth_user_id" in client.session
+
+
+# --- Nobody ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_stranger_who_comes_in_is_led_to_a_page_of_their_own_and_reads_nothing_else() -> None:
+    stranger = enter(STRANGER)
+    assert stranger.get("/")["Location"] == "/me"
+    page = text(stranger.get("/me"))
+    assert STRANGER in page
+    assert MARA not in page
+    assert OFFERED not in page
+    assert 'href="/dashboard"' not in page, "no way to what they may not read"
+    refused = stranger.get(f"/pull/{OFFERED}")
+    assert refused.status_code == 403
+    assert "nobody invited you to read here" in text(refused)
+    assert 'href="/me"' in text(refused)
+
+
+def test_a_fragment_and_a_program_are_told_so_too() -> None:
+    stranger = enter(STRANGER)
+    fragment = stranger.get("/leaderboard", headers={"hx-request": "true"})
+    assert fragment["HX-Redirect"] == "/me"
+    told = stranger.get("/queue", headers={"accept": "application/json"})
+    assert (told.status_code, told.json()["code"]) == (403, "not_allowed")
+    assert MARA not in text(told)
+
+
+def test_what_a_post_answers_does_not_tell_a_stranger_what_is_here() -> None:
+    stranger = enter(STRANGER)
+    answers = {
+        stranger.post(address, {"uri": uri, "kind": "approve", "until": "week"}).status_code
+        for uri in (OFFERED, pull_uri(MARA, "made-up"))
+        for address in ("/act", "/snooze", "/act/look")
+    }
+    assert answers == {403}
+    theirs = [stranger.get(f"/me/pull/{uri}") for uri in (OFFERED, pull_uri(MARA, "made-up"))]
+    assert [(one.status_code, "no such pull request" in text(one)) for one in theirs] == [(404, True)] * 2
+
+
+def test_a_role_that_ends_takes_pages_tags_tokens_and_feeds_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "BELIEVED", timedelta(0))
+    person, now = somebody(ANA), timezone.now()
+    set_role(None, person, REPO, "viewer", now)
+    reader, secret = enter(ANA), create_token("mine", ["read"], now, person)
+    program = Client(headers={"authorization": f"Bearer {secret}"})
+    addresses = ("/leaderboard", "/live", f"/score/{MARA}", "/queue")
+    tags = {address: reader.get(address)["ETag"] for address in addresses}
+    feed = f"/feed/{secret}.atom"
+    feed_tag = program.get(feed)["ETag"]
+    assert all(reader.get(at, headers={"if-none-match": tag}).status_code == 304 for at, tag in tags.items())
+    assert program.get(f"/score/{MARA}").status_code == 200
+    set_role(None, person, REPO, None, now)
+    for at, tag in tags.items():
+        answer = reader.get(at, headers={"if-none-match": tag})
+        assert (answer.status_code, "ETag" in answer) == (403, False), at
+        assert program.get(at, headers={"if-none-match": tag}).status_code == 401, at
+    assert Client().get(feed, headers={"if-none-match": feed_tag}).status_code == 404
+    set_role(None, person, REPO, "viewer", now)
+    assert program.get(f"/score/{MARA}").status_code == 200
+
+
+def test_with_a_valid_token_nobody_reads_what_the_token_reads() -> None:
+    secret = create_token("the wall", ["read"], timezone.now())
+    stranger = enter(STRANGER)
+    assert stranger.get(f"/score/{MARA}", headers={"authorization": f"Bearer {secret}"}).status_code == 200
+    assert stranger.get(f"/score/{MARA}", headers={"authorization": "Bearer made-up"}).status_code == 401
+
+
+def test_a_contributor_needs_no_link_for_their_page_their_objection_and_their_wish() -> None:
+    mara = enter(MARA)
+    page = text(mara.get("/me"))
+    for words in ("Mend the lamp", "Why", "What helps", "Everything stored", "Leave me out"):
+        assert words in page
+    assert "Mend the lamp" in text(mara.get(f"/me/pull/{OFFERED}"))
+    assert mara.post(f"/c/{MARA}/objection", {"text": "Read it again.", "pull": OFFERED}).status_code == 200
+    assert mara.post(f"/c/{MARA}/leaderboard", {"out": "yes"}).status_code == 200
+    assert (Objection.objects.get().source, LeaderboardWish.objects.get().left_out) == ("self", True)
+    assert "Read it again." in text(mara.get("/me"))
+    assert '"did":' in text(mara.get("/me?form=json"))
+    assert mara.get(f"/pull/{OFFERED}").status_code == 403
+    assert mara.get(f"/c/{STRANGER}/data").status_code == 403
+    assert mara.post(f"/c/{STRANGER}/leaderboard", {"out": "yes"}).status_code == 403
+
+
+# --- Who may come in -------------------------------------------------------------------------------------------------
+
+
+def test_where_only_the_invited_sign_in_others_are_refused_in_one_sentence(settings: Settings) -> None:
+    settings.SIGN_IN = "invited"
+    stranger, link = somebody(STRANGER), issue_link(somebody(STRANGER))
+    browser = Client()
+    refused = browser.post(f"/sign-in/{link}")
+    assert (refused.status_code, is_in(browser)) == (403, False)
+    assert re.findall(r'role="alert">(.*?)</p>', text(refused)) == [admission.NOT_ADMITTED]
+    stranger.set_password(PASSWORD)
+    stranger.save()
+    refused = browser.post("/sign-in", {"name": STRANGER, "password": PASSWORD})
+    assert (refused.status_code, is_in(browser)) == (403, False)
+    set_role(None, stranger, CABIN, "viewer", timezone.now())
+    assert browser.post(f"/sign-in/{link}").status_code == 302, "the link was not spent"
+    assert is_in(browser)
+
+
+def by_account(settings: Settings, did: str, handle: str | None = None) -> Person:
+    """Come in as the callback of a sign-in elsewhere does, which proved the DID."""
+    request: Any = RequestFactory().get("/")
+    request.session = SessionStore()
+    with SnapshotReader(settings.SNAPSHOT_DIR).pin() as request.snapshot:
+        return sign_in_account(request, did, handle)
+
+
+def test_a_refused_account_leaves_nothing_behind(settings: Settings) -> None:
+    settings.SIGN_IN = "invited"
+    with pytest.raises(SignInProblem, match="Only people with a role"):
+        by_account(settings, STRANGER, "stranger.example")
+    assert not Person.objects.exists()
+    settings.SIGN_IN = "anyone"
+    person = by_account(settings, STRANGER, "stranger.example")
+    assert (person.handle, roles_of(person).highest()) == ("stranger.example", Role.NOBODY)
+
+
+def test_an_account_that_is_switched_off_does_not_come_in(settings: Settings) -> None:
+    somebody(STRANGER, is_active=False)
+    with pytest.raises(SignInProblem, match="switched off"):
+        by_account(settings, STRANGER)
+
+
+# --- The first admin -------------------------------------------------------------------------------------------------
+
+
+def printed_code() -> str:
+    printed = StringIO()
+    call_command("first_admin", stdout=printed, stderr=StringIO())
+    return printed.getvalue().strip()
+
+
+def test_whoever_comes_first_owns_nothing_without_the_operators_code() -> None:
+    stranger = enter(STRANGER)
+    assert "no admin yet" in text(stranger.get("/me"))
+    assert stranger.get("/setup").status_code == 403
+    printed_code()
+    assert stranger.post("/begin/code", {"code": "aaaaa-bbbbb-ccccc-ddddd"}).status_code == 403
+    assert not Maintainer.objects.exists()
+
+
+def test_the_operator_begins_with_the_code_and_their_own_account() -> None:
+    code, browser = printed_code(), Client()
+    assert "This site has no admin yet" in text(browser.get("/sign-in"))
+    assert browser.get("/begin").status_code == 200
+    sent = browser.post("/begin/code", {"code": f" {code.upper()} "})
+    assert sent["Location"] == "/sign-in?next=%2Fsetup"
+    assert "The code is right." in text(browser.get(sent["Location"]))
+    assert not Maintainer.objects.exists()
+    enter(ANA, browser, next="/setup")
+    assert role_of(somebody(ANA), "") is Role.ADMIN
+    assert f'value="{ANA}"' in text(browser.get("/setup")), "whose repositories is filled in"
+    assert Change.objects.get(what="role.changed").person is None
+    assert browser.get("/begin").status_code == 302
+
+
+def test_whoever_is_signed_in_already_types_the_code_and_is_admin() -> None:
+    ana = enter(ANA)
+    assert ana.post("/begin/code", {"code": printed_code()})["Location"] == "/setup"
+    assert role_of(somebody(ANA), "") is Role.ADMIN
+
+
+def test_a_code_makes_one_admin_once() -> None:
+    code = printed_code()
+    first, second = Client(), Client()
+    for browser in (first, second):
+        assert browser.post("/begin/code", {"code": code}).status_code == 302
+    enter(ANA, first)
+    late = second.post(f"/sign-in/{issue_link(somebody(MALLORY))}")
+    assert (late.status_code, is_in(second)) == (409, False)
+    assert "This site has an admin already." in text(late)
+    assert [row.person.did for row in Maintainer.objects.all()] == [ANA]
+    assert Client().post("/begin/code", {"code": code}).status_code == 403
+    with pytest.raises(CommandError, match="has an admin already"):
+        printed_code()
+    Maintainer.objects.all().delete()
+    assert Client().post("/begin/code", {"code": code}).status_code == 403, "it was spent"
+
+
+def test_a_code_ends_after_its_minutes_and_with_the_next_one_and_only_its_hash_is_kept() -> None:
+    first = make_code(NOON)
+    end = NOON + timedelta(minutes=15)
+    check_code(first, end - timedelta(seconds=1))
+    with pytest.raises(SignInProblem, match="too old"):
+        check_code(first, end)
+    with pytest.raises(SignInProblem, match="too old"):
+        become_first_admin(somebody(ANA), secret_hash(first.replace("-", "")), end)
+    second = make_code(NOON)
+    with pytest.raises(SignInProblem):
+        check_code(first, NOON)
+    kept = FirstAdminCode.objects.values_list().get()
+    assert len(second.replace("-", "")) == 20
+    assert second not in repr(kept)
+    assert second.replace("-", "") not in repr(kept)
+    assert not has_admin()
+
+
+def test_a_code_is_not_guessed_and_not_sent_by_another_site() -> None:
+    code, guesser = printed_code(), Client()
+    tries = [guesser.post("/begin/code", {"code": f"guess {number}"}).status_code for number in range(21)]
+    assert tries[0] == 403
+    assert tries[-1] == 429
+    waiting = guesser.post("/begin/code", {"code": code})
+    assert (waiting.status_code, "Retry-After" in waiting) == (429, True)
+    assert Client(enforce_csrf_checks=True).post("/begin/code", {"code": code}).status_code == 403
+    assert guesser.get("/begin/code").status_code == 405
+
+
+@pytest.mark.parametrize(
+    ("named", "did", "stored", "proven", "becomes"),
+    [
+        (ANA, ANA, "", None, True),
+        (ANA, MALLORY, "ana.example", "ana.example", False),
+        ("ana.example", ANA, "", "ana.example", True),
+        ("Ana.Example", ANA, "", "ana.example", True),
+        ("ana.example", MALLORY, "ana.example", None, False),  # a stored handle may be another's by now
+        ("ana.example", MALLORY, "ana.example", "mallory.example", False),
+        ("", MALLORY, "", "mallory.example", False),
+    ],
+)
+def test_the_named_first_admin_becomes_it_by_a_proven_did_or_handle_alone(
+    settings: Settings, named: str, did: str, stored: str, proven: str | None, becomes: bool
+) -> None:
+    settings.FIRST_ADMIN = named
+    person = somebody(did, handle=stored)
+    let_in(person, None, NOON, proven)
+    assert (role_of(person, "") is Role.ADMIN) is becomes
+    assert has_admin() is becomes
+
+
+def test_the_named_first_admin_is_one_only_while_there_is_none(settings: Settings) -> None:
+    settings.FIRST_ADMIN, settings.SIGN_IN = ANA, "invited"
+    admin()
+    browser = enter(ANA)
+    assert not is_in(browser)
+    assert role_of(somebody(ANA), "") is Role.NOBODY
+
+
+# --- Push-holders ----------------------------------------------------------------------------------------------------
+
+
+def ask(client: Client, repo_key: str = REPO) -> int:
+    return client.post("/me/maintain", {"repo_key": repo_key}).status_code
+
+
+def answer(client: Client, word: str, number: int | None = None) -> Any:
+    number = number or RoleRequest.objects.get().pk
+    return client.post("/people/request", {"number": number, "answer": word})
+
+
+def test_a_push_holder_asks_and_an_admin_accepts() -> None:
+    seed, boss = enter(SEED), admin()
+    assert "Ask to maintain it" in text(seed.get("/me"))
+    assert ask(seed) == 302
+    assert "You asked on" in text(seed.get("/me"))
+    assert seed.get("/queue").status_code == 403, "a request gives nothing"
+    assert SEED in text(boss.get("/people"))
+    assert answer(boss, "accept").status_code == 302
+    assert (role_of(somebody(SEED), REPO), role_of(somebody(SEED), CABIN)) == (Role.MAINTAINER, Role.VIEWER)
+    told = Change.objects.order_by("pk").values_list("person__did", "what", "repo_key", "subject")
+    assert list(told) == [(SEED, "role.asked", REPO, SEED), ("did:plc:" + "k" * 24, "role.changed", REPO, SEED)]
+    assert "Requests to maintain" not in text(boss.get("/people"))
+    assert "Repositories you may push to" not in text(seed.get("/me"))
+    answer(boss, "decline")
+    assert role_of(somebody(SEED), REPO) is Role.MAINTAINER, "it was answered before"
+
+
+def test_whoever_may_not_push_is_not_offered_it_and_cannot_ask() -> None:
+    mara = enter(MARA)
+    assert "Ask to maintain it" not in text(mara.get("/me"))
+    assert [ask(mara, key) for key in (REPO, CABIN, "", "did:plc:nowhere")] == [403] * 4
+    assert not RoleRequest.objects.exists()
+
+
+def test_a_declined_push_holder_is_told_and_does_not_ask_again() -> None:
+    seed, boss = enter(SEED), admin()
+    ask(seed)
+    answer(boss, "decline")
+    assert "An admin declined on" in text(seed.get("/me"))
+    assert ask(seed) == 302
+    assert RoleRequest.objects.get().accepted is False
+    assert "Requests to maintain" not in text(boss.get("/people"))
+
+
+def test_only_an_admin_of_that_repository_sees_and_answers_a_request() -> None:
+    ask(enter(SEED))
+    number = RoleRequest.objects.get().pk
+    elsewhere = admin("did:plc:" + "e" * 24, CABIN)
+    Maintainer.objects.create(person=somebody("did:plc:" + "m" * 24), repo_key=REPO, role="maintainer")
+    maintainer, own = enter("did:plc:" + "m" * 24), enter(SEED)
+    assert SEED not in text(elsewhere.get("/people"))
+    assert [answer(one, "accept", number).status_code for one in (elsewhere, maintainer, own)] == [403, 403, 403]
+    here = admin("did:plc:" + "h" * 24, REPO)
+    assert answer(here, "maybe", number).status_code == 422
+    assert [here.post("/people/request", {"number": "٣"}).status_code, answer(here, "accept", 10**30).status_code] == [
+        404,
+        404,
+    ]
+    assert role_of(somebody(SEED), REPO) is Role.NOBODY
+    assert answer(here, "accept", number).status_code == 302
+    assert role_of(somebody(SEED), REPO) is Role.MAINTAINER
+
+
+def test_a_right_to_push_that_ended_before_the_answer_gives_no_role() -> None:
+    person = somebody(MARA)  # who may push nowhere by now
+    RoleRequest.objects.create(person=person, repo_key=REPO, made_at=timezone.now())
+    refused = answer(admin(), "accept")
+    assert refused.status_code == 422
+    assert "may not push there any more" in text(refused)
+    assert role_of(person, REPO) is Role.NOBODY
+    assert RoleRequest.objects.get().accepted is None
+
+
+def test_where_the_operator_says_so_push_holders_maintain_from_their_first_sign_in(settings: Settings) -> None:
+    settings.ACCEPT_PUSH_HOLDERS, settings.SIGN_IN = True, "invited"
+    assert is_in(enter(SEED))
+    assert roles_of(somebody(SEED)).held == {REPO: Role.MAINTAINER}
+    assert not is_in(enter(MARA))
+    now, boss = timezone.now(), somebody("did:plc:" + "k" * 24)
+    set_role(boss, somebody(SEED), REPO, None, now)
+    assert not is_in(enter(SEED)), "what an admin took is not given back"
+    set_role(boss, somebody(ANA), CABIN, "viewer", now)
+    enter(ANA)
+    assert role_of(somebody(ANA), CABIN) is Role.VIEWER
+
+
+def test_erasing_a_person_takes_their_request_and_the_export_has_it() -> None:
+    ask(enter(SEED))
+    kept = account_of(SEED)
+    assert kept is not None
+    assert [one["repo_key"] for one in kept["role_requests"]] == [REPO]
+    forget_account(SEED, None)
+    assert not RoleRequest.objects.exists()
+
+
+# --- Settings --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("named", ["ana", "did:plc:short", "ana example", "at://ana.example"])
+def test_a_first_admin_that_is_no_account_is_refused_at_the_start(named: str) -> None:
+    with pytest.raises(ValidationError, match="not a handle such as"):
+        account(named)
+
+
+def test_the_settings_take_a_handle_a_did_or_nothing() -> None:
+    for named in ("", "ana.example.com", ANA):
+        account(named)
