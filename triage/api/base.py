@@ -115,7 +115,7 @@ def problems(*statuses: int) -> dict[int, type[ProblemOut]]:
 
 
 class Reader(HttpBearer):
-    """Whoever may read pages may read JSON: a signed-in person, a token that reads all, anybody under PUBLIC_READ."""
+    """Whoever may read pages may read JSON: a person with a role, a token that reads all, anybody under PUBLIC_READ."""
 
     def __call__(self, request: HttpRequest) -> bool:
         """True where reading is allowed; else ApiProblem 401, 403 or 429.

@@ -1,20 +1,23 @@
-"""A maintainer's first day in a real browser, in all four ways: link, password, repositories, progress, queue."""
+"""A maintainer's first day in a real browser, in all four ways: code, link, password, repositories, progress, queue."""
 
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from django.utils import timezone
 from playwright.sync_api import Page, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
+from tests.triage.axe import violations_in_both_themes
 from tests.triage.morning.modes import NEVER, PHONE, Mode, complains, expect_no_sideways_scroll
 from tests.triage.test_every_page_browser import FAULTS
 from tests.triage.windows import Windows
 from tests.triage.worlds.first_site import BEN, LANTERN, PDS, FirstSite, first_site
+from triage.access.admission import make_code
 from triage.access.sign_in import issue_link
-from triage.models import Maintainer, Person
+from triage.models import Person
 
 SAM, PASSWORD = "did:plc:" + "s" * 24, "seven lanterns at noon"
 
@@ -53,15 +56,22 @@ def page(mode: Mode, live_server: LiveServer, windows: Windows) -> Iterator[Page
         yield opened(**mode.options())
 
 
-def signs_in_by_link_and_sets_a_password(page: Page, mode: Mode) -> None:
+def begins_with_the_operators_code_and_sets_a_password(page: Page, mode: Mode) -> None:
     sam = Person.objects.create(did=SAM, handle="sam.example")
-    Maintainer.objects.create(person=sam, repo_key="")
-    page.goto(f"/sign-in/{issue_link(sam)}")
-    mode.press(page.get_by_role("button", name="Sign in"))
+    page.goto("/sign-in")
+    mode.press(page.get_by_role("link", name="begins here"))
+    if mode.scripts:
+        assert violations_in_both_themes(page) == []
+    page.get_by_label("Code").fill(make_code(timezone.now()))
+    mode.press(page.get_by_role("button", name="Continue to the sign-in"))
+    expect(page.get_by_text("The code is right.")).to_be_visible()
+    page.get_by_label("Your one-time link").fill(issue_link(sam))
+    mode.press(page.get_by_role("button", name="Sign in with the link"))
     page.get_by_label("New password").fill(PASSWORD)
     page.get_by_label("Repeat password").fill(PASSWORD)
     mode.press(page.get_by_role("button", name="Set the password"))
     expect(page.get_by_role("heading", level=1)).to_have_text("Watched repositories")
+    expect(page.get_by_label("Handle or DID of the account")).to_have_value("sam.example")
 
 
 def names_an_account_that_does_not_answer_and_asks_again(first: FirstSite, page: Page, mode: Mode) -> None:
@@ -113,7 +123,7 @@ def signs_in_by_password_and_is_back_at_the_queue(page: Page, mode: Mode) -> Non
 
 
 def test_the_first_day(first: FirstSite, page: Page, mode: Mode) -> None:
-    signs_in_by_link_and_sets_a_password(page, mode)
+    begins_with_the_operators_code_and_sets_a_password(page, mode)
     names_an_account_that_does_not_answer_and_asks_again(first, page, mode)
     chooses_a_repository_and_what_may_leave_this_machine(page, mode)
     works_until_the_queue_can_be_used(first, page, mode)
