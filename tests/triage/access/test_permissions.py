@@ -301,7 +301,14 @@ def test_what_changes_something_needs_the_pages_own_form_and_is_never_done_by_a_
             assert maintainer.get(asked.path).status_code in (403, 404, 405), name
 
 
-OWN = {"me", "own_decision", "set_password", "sign_in"}  # these differ for whoever is signed in
+OWN = {
+    "me",
+    "own_decision",
+    "set_password",
+    "sign_in",
+    "oauth_sessions",
+    "oauth_end",
+}  # these differ for whoever is signed in
 
 
 def test_where_reading_is_public_nobody_reads_what_anonymous_visitors_read_and_does_no_more(settings: Settings) -> None:
