@@ -338,9 +338,7 @@ TRUSTED_PROXY: str = env.str("TRUSTED_PROXY", "", validate=address)
 ALLOWED_HOSTS: list[str] = env.list("ALLOWED_HOSTS", ["127.0.0.1", "localhost", "[::1]"])
 CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", [])
 SECURE_COOKIES: bool = env.bool("SECURE_COOKIES", False)
-# Never in a demo or a replay: their people are made up, and no data server knows them.
-_ORIGIN: str = env.str("PUBLIC_ORIGIN", "", validate=public_origin)
-PUBLIC_ORIGIN = _ORIGIN if PLACE.mode == "drive" else ""
+PUBLIC_ORIGIN: str = env.str("PUBLIC_ORIGIN", "", validate=public_origin) if PLACE.mode == "drive" else ""
 if PUBLIC_ORIGIN and not validate_host(PUBLIC_ORIGIN.removeprefix("https://"), ALLOWED_HOSTS):
     raise EnvError(f"PUBLIC_ORIGIN={PUBLIC_ORIGIN} names a host that ALLOWED_HOSTS does not allow: add it there.")
 MERGE_ON_FORGE: bool = env.bool("MERGE_ON_FORGE", False)
@@ -357,9 +355,8 @@ _STAGED = {"demo": "a demo with made-up people on this machine", "replay": "a re
 STAGED = _STAGED.get(PLACE.mode, "")
 OPERATOR_NAME: str = env.str("OPERATOR_NAME", "", validate=operator)
 OPERATOR_CONTACT: str = env.str("OPERATOR_CONTACT", "", validate=contact)
-# Never in a demo or a replay, whose events are invented. After a kill a receiver may get a webhook-id twice.
-_RECEIVER: str = env.str("WEBHOOK_URL", "", validate=receiver)
-WEBHOOK_URL = _RECEIVER if PLACE.mode == "drive" else ""
+# As PUBLIC_ORIGIN, never in a demo or a replay: both are invented. After a kill a webhook-id may be sent twice.
+WEBHOOK_URL: str = env.str("WEBHOOK_URL", "", validate=receiver) if PLACE.mode == "drive" else ""
 DEBUG = False
 ROOT_URLCONF = "trustsite.urls"
 WSGI_APPLICATION = "trustsite.wsgi.application"
