@@ -62,10 +62,10 @@ def _is_named_admin(person: Person, proven_handle: str | None) -> bool:
 
 
 def _accept_push_holder(person: Person, snapshot: Snapshot | None, now: datetime) -> None:
-    """Make a person maintainer where they may push, unless anybody gave, took or declined that role before."""
+    """Make a person maintainer where they may push, unless anybody gave, took or declined it there or for all."""
     did = str(person.did)
     for key in offered_roles(roles_of(person), snapshot, did):
-        if not Change.objects.filter(what__in=DECIDED, repo_key=key, subject=did).exists():
+        if not Change.objects.filter(what__in=DECIDED, repo_key__in=(key, ""), subject=did).exists():
             set_role(None, person, key, Maintainer.Role.MAINTAINER, now)
 
 

@@ -28,7 +28,6 @@ from triage.access.permissions import (
     spoken_for,
 )
 from triage.access.requests import Request
-from triage.access.sign_in import viewing
 from triage.access.tokens import LinkProblem, open_link
 from triage.context import present
 from triage.models import ContributorLink, Objection, Person, RoleRequest
@@ -188,7 +187,7 @@ def _saved(request: Request, did: str, speaker: Speaker, sentence: str) -> HttpR
 
 def _may_wish(request: Request, did: str) -> bool:
     """Return whether somebody without a link may choose for the leaderboard: the contributor or a site maintainer."""
-    return _is_self(request, did) or viewing(request).role("") >= Role.MAINTAINER
+    return _is_self(request, did) or session_roles(request).role("") >= Role.MAINTAINER
 
 
 def speaker_of(request: Request, did: str, pull_uri: str) -> Speaker:
@@ -207,7 +206,7 @@ def speaker_of(request: Request, did: str, pull_uri: str) -> Speaker:
         raise SignInNeeded("Sign in first, or use the link that a maintainer sent you.")
     if person.did == did:
         return Speaker(Objection.Source.SELF, person)
-    if handled_from(viewing(request), request.snapshot, did) is None:
+    if handled_from(session_roles(request), request.snapshot, did) is None:
         raise PermissionDenied(
             "You don't have access. Only the contributor and the maintainers they sent pull requests to have it."
         )
@@ -238,7 +237,7 @@ def _own(request: Request, did: str, pull_uri: str) -> tuple[str, str]:
 
 def _in_their_name(request: Request, did: str, about: str) -> tuple[str, str]:
     """Return the pull request ("" for all) and the repository's key about which a maintainer may object."""
-    repositories = spoken_for(viewing(request), request.snapshot, did)
+    repositories = spoken_for(session_roles(request), request.snapshot, did)
     if not about and len(repositories) == 1:
         return "", next(iter(repositories))
     if about in repositories:
@@ -371,7 +370,7 @@ def objection_choices(request: Request, did: str, by_link: bool = False) -> dict
     offers = open_offers(request, did)
     if by_link or _is_self(request, did):
         return {"offers_of": offers, "may_object_at_all": True}
-    repositories = spoken_for(viewing(request), request.snapshot, did)
+    repositories = spoken_for(session_roles(request), request.snapshot, did)
     own_offers = tuple(offer for offer in offers if offer.repository_key in repositories)
     return {"offers_of": own_offers, "may_object_at_all": False, "spoken_for": tuple(repositories.items())}
 

@@ -36,7 +36,7 @@ from triage.access.oauth.sessions import IN_BROWSER, begin_session, end_sessions
 from triage.access.permissions import signed_in
 from triage.access.problems import NOTHING, ApiProblem, problem_response
 from triage.access.requests import Request
-from triage.access.sign_in import SignInProblem, count_failures, safe_next, show_problem, sign_in_account
+from triage.access.sign_in import SignInProblem, safe_next, show_problem, sign_in_account
 from triage.models import OAuthSession
 
 COOKIE, PATH = "oauth_browser", "/oauth/"
@@ -82,7 +82,7 @@ def start(request: Request) -> HttpResponse:
 def callback(request: Request) -> HttpResponse:
     """Sign in the person whose server sent this browser back; always lead on, so that no page has this address."""
     try:
-        with count_failures(request), _explained(), sign_in_place() as sender:
+        with _explained(), sign_in_place() as sender:
             target = _arrive(request, sender)
     except SignInProblem as problem:
         messages.error(request, problem.sentence)

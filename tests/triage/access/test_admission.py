@@ -417,3 +417,41 @@ def test_a_first_admin_that_is_no_account_is_refused_at_the_start(named: str) ->
 def test_the_settings_take_a_handle_a_did_or_nothing() -> None:
     for named in ("", "ana.example.com", ANA):
         account(named)
+
+
+def test_a_token_of_somebody_else_gives_a_stranger_no_role_of_theirs() -> None:
+    """A token reads; what acts or exports goes by who is signed in alone."""
+    boss = somebody("did:plc:" + "k" * 24)
+    Maintainer.objects.create(person=boss, repo_key="", role="maintainer")
+    headers = {"authorization": f"Bearer {create_token('wall', ['read'], timezone.now(), boss)}"}
+    stranger = enter(STRANGER)
+    assert stranger.get(f"/c/{MARA}/data?form=json", headers=headers).status_code == 403
+    sent = {"text": "Not by Mara.", "pull": OFFERED}
+    assert stranger.post(f"/c/{MARA}/objection", sent, headers=headers).status_code == 403
+    assert stranger.post(f"/c/{MARA}/leaderboard", {"out": "yes"}, headers=headers).status_code == 403
+    assert not Objection.objects.exists()
+    assert not LeaderboardWish.objects.exists()
+
+
+def test_a_role_that_was_taken_for_the_whole_site_comes_back_by_no_push_right(settings: Settings) -> None:
+    settings.ACCEPT_PUSH_HOLDERS = True
+    now, boss, seed = timezone.now(), somebody("did:plc:" + "k" * 24), somebody(SEED)
+    set_role(boss, seed, "", "maintainer", now)
+    set_role(boss, seed, "", None, now)
+    enter(SEED)
+    assert role_of(somebody(SEED), REPO) is Role.NOBODY
+
+
+def test_images_on_another_site_lock_nobody_out_of_signing_in() -> None:
+    person = somebody(ANA)
+    person.set_password(PASSWORD)
+    person.save()
+    visitor = Client()
+    for number in range(20):
+        visitor.get(f"/oauth/callback?state={number}", headers={"sec-fetch-site": "cross-site"})
+    assert visitor.post("/sign-in", {"name": ANA, "password": PASSWORD}).status_code == 302
+
+
+def test_the_page_of_a_one_time_link_names_whom_it_signs_in() -> None:
+    person = somebody(ANA, handle="ana.example.com")
+    assert "ana.example.com" in text(Client().get(f"/sign-in/{issue_link(person)}"))
