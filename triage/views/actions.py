@@ -21,6 +21,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from ingest.store.snapshots import Snapshot
 from scoring.queries import read
 from scoring.queries.read import QueueRow, Subject
+from triage.access.oauth.sessions import held_session
 from triage.access.permissions import Role, SignInNeeded, require, signed_in
 from triage.access.problems import CHALLENGE, mark_private
 from triage.access.requests import Request
@@ -34,7 +35,7 @@ from triage.presenters import queue as as_shown
 from triage.presenters.pills import row_pill
 from triage.presenters.review import Draft, review_notes
 from triage.presenters.row_lines import CI_BRIEF, pick_of
-from triage.services import actions, snoozing
+from triage.services import actions, own_records, snoozing
 from triage.services import actions as bulk
 from triage.services.actions import ActionProblem, Conflict, Wanted
 from triage.services.lane_closures import opened_by
@@ -48,6 +49,7 @@ NO_LONGER_FAST = "Nothing changed. This left the fast lane meanwhile."
 SAY_WHY = "Nothing changed. It is flagged: say why you approve it anyway."
 SAY_WHY_FAILED = "Nothing changed. Its CI failed: say why you approve it anyway."
 NO_FINDING = "Nothing changed. The latest round does not have this finding."
+NO_ACCOUNT = "Nothing was sent: sign in with your AT Protocol account first. Your text is kept here."
 SIGNED_OUT = "Nothing changed: you are signed out. Copy your text, then sign in again."
 Answer = Callable[[Request, Snapshot], HttpResponse]
 
@@ -87,12 +89,42 @@ def act(request: Request, snapshot: Snapshot) -> HttpResponse:
         return answer_conflict(request, snapshot, conflict, now)
     if made.kind in actions.ENDINGS:
         note_verdict(person, subject.uri, now)
+    if "send" in request.GET and (page := _send(request, subject, made, now)):
+        return page
     if incident := opened_by(made):
         return HttpResponseClientRedirect(incident) if request.htmx else HttpResponseRedirect(incident)
     said = row_actions.done_words([made], snapshot)
     goes_on = made.kind in actions.ENDINGS and not _goes_on_to_merge(request)
     following = next_uri(request, snapshot, subject.uri, now) if goes_on else subject.uri
     return answer_rows(request, snapshot, [subject.uri], now, said, following)
+
+
+@acting_page
+def send(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Send what was kept here (`key`): a record in one's own name, 10 s from now."""
+    person, now = signed_in(request), timezone.now()
+    kept = Action.objects.filter(person=person, key=request.POST.get("key", "")).first()
+    if kept is None:
+        raise ActionProblem(own_records.NOT_YOURS)
+    subject = _subject(snapshot, kept.pull_uri)
+    require(request, subject.repository_key, Role.MAINTAINER)
+    return _send(request, subject, kept, now) or HttpResponseRedirect(safe_next(request))
+
+
+def _send(request: Request, subject: Subject, action: Action, now: datetime) -> HttpResponse | None:
+    """Have the record of an action sent; return the way to allow it where it is not allowed yet. The text stays."""
+    session = held_session(request)
+    if session is None:
+        raise ActionProblem(NO_ACCOUNT)
+    if subject.state != "open":
+        raise ActionProblem(f"Nothing was sent: it is already {subject.state}.")
+    try:
+        own_records.send_action(action, session, now)
+    except own_records.ScopeNeeded as needed:
+        back = {"act": needed.act.name.lower(), "next": safe_next(request)}
+        target = f"{reverse('oauth_grant')}?{urlencode(back)}"
+        return HttpResponseClientRedirect(target) if request.htmx else HttpResponseRedirect(target)
+    return None
 
 
 def _goes_on_to_merge(request: Request) -> bool:
@@ -137,6 +169,9 @@ def undo(request: Request, snapshot: Snapshot) -> HttpResponse:
     person, now = signed_in(request), timezone.now()
     key = request.POST.get("key", "")
     try:
+        withdrawn = own_records.withdraw_record(person, key, now)
+        if withdrawn:
+            return HttpResponseRedirect(safe_next(request))
         snoozed = snoozing.take_back(person, key, now)
         undone = [] if snoozed else actions.undo(person, key, now)
     except Conflict as conflict:
