@@ -29,11 +29,12 @@ from triage.access.oauth.attempts import (
     begin_attempt,
     describe_browser,
     finish_attempt,
+    give_back,
     take_attempt,
 )
 from triage.access.oauth.client import TooBusy, client_for, sign_in_place, site_client
 from triage.access.oauth.keys import KeyProblem, read_keys
-from triage.access.oauth.sessions import IN_BROWSER, begin_session, end_sessions, give_back, held_session
+from triage.access.oauth.sessions import IN_BROWSER, begin_session, end_sessions, held_session
 from triage.access.permissions import signed_in
 from triage.access.problems import NOTHING, ApiProblem, problem_response
 from triage.access.requests import Request
@@ -104,7 +105,7 @@ def grant(request: Request) -> HttpResponse:
 
 
 def _read_act(name: str) -> Act:
-    acts = {act.name.lower(): act for act in GRANTS}
+    acts: dict[str, Act] = {act.name.lower(): act for act in GRANTS}
     if name not in acts:
         raise Http404("There is no such act.")
     return acts[name]

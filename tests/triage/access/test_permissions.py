@@ -103,6 +103,12 @@ TABLE: dict[str, tuple[str, str]] = {
     "sign_in": ("GET /sign-in", "200 200 302 302 302 302"),
     "sign_in_link": ("POST /sign-in/made-up", "403 403 403 403 403 403"),
     "demo_sign_in": ("POST /sign-in/demo", "404 404 404 404 404 404"),
+    "oauth_sessions": ("GET /signed-in", "sign sign 200 200 200 200"),  # their own
+    "oauth_start": ("POST /oauth/start handle=ana.example.com", "404 404 404 404 404 404"),  # not at this address
+    "oauth_callback": ("GET /oauth/callback?state=made-up", "302 302 302 302 302 302"),  # to the sign-in page
+    "oauth_end": ("POST /oauth/end session=made-up", "sign sign 404 404 404 404"),
+    "oauth_metadata": ("GET /oauth/client-metadata.json", "404 404 404 404 404 404"),  # without PUBLIC_ORIGIN
+    "oauth_jwks": ("GET /oauth/jwks.json", "404 404 404 404 404 404"),
     "sign_out": ("POST /sign-out", "302 302 302 302 302 302"),
     "GET /score/{did}": (f"GET /score/{MARA}", "401 401 200 200 200 200"),
     "POST /score": ("POST /score {}", "401 401 422 422 422 422"),

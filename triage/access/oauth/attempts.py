@@ -3,6 +3,7 @@
 import re
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -11,7 +12,8 @@ from django.conf import settings
 from ingest.errors import OAuthRefused
 from ingest.oauth.client import Client
 from ingest.oauth.dpop import DpopSender
-from ingest.oauth.flow import START_AGAIN, Account, Begun, Grant, discover, push_request, redeem
+from ingest.oauth.flow import START_AGAIN, Account, Begun, Grant, discover, push_request, redeem, revoke
+from ingest.oauth.resource import OwnServer
 from ingest.oauth.scopes import IDENTITY
 from triage.access.oauth.client import bound_client
 from triage.access.oauth.encryption import Undecryptable, seal, unseal
@@ -98,7 +100,20 @@ def finish_attempt(attempt: OAuthRequest, query: Mapping[str, str], sender: Dpop
         raise OAuthRefused(f"the key of this site was removed meanwhile; {START_AGAIN}")
     handle = secrets.pop("handle") or None
     begun = Begun(address="", did=attempt.did, handle=handle, **secrets)
-    return redeem(sender, settings.PLC_URL, client, begun, query), client
+    grant = redeem(sender, settings.PLC_URL, client, begun, query)
+    try:
+        if not OwnServer(sender, grant).get_session().active:
+            raise OAuthRefused("your account is deactivated at its own server; activate it there, then sign in again")
+    except OAuthRefused:
+        give_back(grant, client, sender)
+        raise
+    return grant, client
+
+
+def give_back(grant: Grant, client: Client, sender: DpopSender) -> None:
+    """Tell the server that a session which was granted is not wanted, if it can be told."""
+    with suppress(OAuthRefused):
+        revoke(sender, client, grant)
 
 
 def forget_expired(now: datetime) -> int:

@@ -7,7 +7,6 @@ of the row, and stores the new tokens before anybody uses them; all others wait 
 import time
 import uuid
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -122,12 +121,6 @@ def end_unused(now: datetime) -> int:
         left = [row for row in live.values_list("pk", flat=True) if str(row) not in signed_in]
         ended = end_sessions(switched_off, OAuthSession.Ended.ACCOUNT, now)
         return ended + end_sessions(left, OAuthSession.Ended.PERSON, now)
-
-
-def give_back(grant: Grant, client: Client, sender: DpopSender) -> None:
-    """Tell the server that a session which was granted is not wanted, if it can be told."""
-    with suppress(FetchProblem):
-        revoke(sender, client, grant)
 
 
 def revoke_ended(sender: DpopSender, now: datetime) -> int:

@@ -15,7 +15,7 @@ from ingest.errors import OAuthRefused
 from ingest.oauth import flow
 from tests.peers.network import Account
 from tests.triage.access.oauth.conftest import Site
-from triage.access.oauth import sessions
+from triage.access.oauth import attempts, sessions
 from triage.access.oauth.client import web_sender
 from triage.access.oauth.encryption import unseal
 from triage.access.oauth.sessions import IN_BROWSER, SessionEnded, current_grant, revoke_ended
@@ -140,7 +140,7 @@ def test_an_account_that_is_switched_off_here_is_not_let_in_and_its_grant_given_
     Person.objects.create(did=ana.did, is_active=False)
 
     def give_back(grant: flow.Grant, client: flow.Client, sender: flow.DpopSender) -> None:
-        sessions.give_back(grant, client, sender)
+        attempts.give_back(grant, client, sender)
         with pytest.raises(OAuthRefused) as refused:
             flow.refresh(sender, configured.PLC_URL, client, grant)
         given.append(refused.value.ended)
@@ -149,6 +149,14 @@ def test_an_account_that_is_switched_off_here_is_not_let_in_and_its_grant_given_
     assert "switched off here" in told(browser, oauth_site.sign_in(browser, ana))
     assert (signed_in_as(browser), given) == (None, [True])
     assert not OAuthSession.objects.exists()
+
+
+def test_an_account_that_is_deactivated_at_its_own_server_signs_nobody_in(oauth_site: Site, join: Join) -> None:
+    ana, browser = join("ana"), oauth_site.browser()
+    visit = oauth_site.visit(oauth_site.leave(browser, ana), ana)
+    ana.deactivate()
+    assert "deactivated at its own server" in told(browser, browser.get("/oauth/callback", visit.consent()))
+    assert (signed_in_as(browser), Person.objects.exists()) == (None, False)
 
 
 def test_ending_a_session_signs_out_its_browser_and_tells_the_server(oauth_site: Site, join: Join) -> None:
