@@ -61,10 +61,10 @@ class OwnRecord(Row):
 
 
 def withdraw_records(actions: Iterable[Action]) -> bool:
-    """Withdraw the waiting records of these actions; False where one is being sent, and then none is withdrawn."""
-    waiting = OwnRecord.objects.filter(action__in=actions, state=OwnRecord.State.WAITING)
+    """Withdraw the waiting records of these actions; False where one was begun, and then none is withdrawn."""
+    standing = OwnRecord.objects.filter(action__in=actions, state__in=("waiting", "written"))
     with transaction.atomic():
-        if waiting.filter(tries__gt=0).exists():
+        if standing.filter(tries__gt=0).exists():
             return False
-        waiting.update(state=OwnRecord.State.WITHDRAWN)
+        standing.update(state=OwnRecord.State.WITHDRAWN)
     return True

@@ -177,7 +177,9 @@ def next_due() -> datetime | None:
 def send_due(sender: DpopSender, clock: Callable[[], datetime]) -> int:
     """Send what is due, each with its person's own session; return how many records were written."""
     due = OwnRecord.objects.filter(state=OwnRecord.State.WAITING, due_at__lte=clock())
-    return sum(_send(row, sender, clock) for row in due.select_related("person").order_by("due_at", "pk")[:AT_ONCE])
+    return sum(
+        _send(row, sender, clock) for row in due.select_related("person", "session").order_by("due_at", "pk")[:AT_ONCE]
+    )
 
 
 def _send(row: OwnRecord, sender: DpopSender, clock: Callable[[], datetime]) -> bool:
@@ -188,7 +190,7 @@ def _send(row: OwnRecord, sender: DpopSender, clock: Callable[[], datetime]) -> 
     try:
         if clock() > row.made_at + LATEST:
             raise OAuthRefused(TOO_LATE)
-        if row.session_id is None:
+        if row.session is None:
             raise SessionEnded
         _write(row, sender)
     except KeyProblem as problem:
@@ -222,13 +224,13 @@ def _refuse(row: OwnRecord, sentence: str, now: datetime) -> bool:
 
 def _write(row: OwnRecord, sender: DpopSender) -> None:
     """Write the record, with new tokens where the session's were renewed meanwhile. Raises FetchProblem."""
-    grant = current_grant(row.session_id, sender)
+    grant = current_grant(row.session.pk, sender)
     try:
         _write_as(row, sender, grant)
     except OAuthRefused as problem:
         if not problem.stale:
             raise
-        _write_as(row, sender, current_grant(row.session_id, sender, refused=grant.access_token))
+        _write_as(row, sender, current_grant(row.session.pk, sender, refused=grant.access_token))
 
 
 def _write_as(row: OwnRecord, sender: DpopSender, grant: Grant) -> None:

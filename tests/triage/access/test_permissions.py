@@ -106,6 +106,8 @@ TABLE: dict[str, tuple[str, str]] = {
     "oauth_sessions": ("GET /signed-in", "sign sign 200 200 200 200"),  # their own
     "oauth_start": ("POST /oauth/start handle=ana.example.com", "404 404 404 404 404 404"),  # not at this address
     "oauth_callback": ("GET /oauth/callback?state=made-up", "302 302 302 302 302 302"),  # to the sign-in page
+    "oauth_grant": ("POST /oauth/grant act=comment", "sign sign 302 302 302 302"),  # to sign in with their account
+    "send_kept": ("POST /act/send key=made-up", "sign sign 400 400 400 400"),  # they wrote nothing
     "oauth_end": ("POST /oauth/end session=made-up", "sign sign 404 404 404 404"),
     "oauth_metadata": ("GET /oauth/client-metadata.json", "404 404 404 404 404 404"),  # without PUBLIC_ORIGIN
     "oauth_jwks": ("GET /oauth/jwks.json", "404 404 404 404 404 404"),
