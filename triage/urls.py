@@ -59,6 +59,7 @@ urlpatterns = [
     path("act", actions.act, name="act"),
     path("act/undo", actions.undo, name="undo"),
     path("act/send", actions.send, name="send_kept"),
+    path("act/merge", actions.merge, name="merge"),
     path("act/bulk", actions.bulk_approve, name="bulk_approve"),
     path("act/look", actions.look, name="look"),
     path("people", people.people, name="people"),

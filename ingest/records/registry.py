@@ -231,7 +231,6 @@ REPOSITORY = "sh.tangled.repo"
 PULL = "sh.tangled.repo.pull"
 STATUS = "sh.tangled.repo.pull.status"
 VOUCH = "sh.tangled.graph.vouch"
-COMMENT = "sh.tangled.feed.comment"
 # The domain of an NSID, reversed: at least two labels, 253 characters (atproto.com/specs/nsid) minus the name.
 AUTHORITY = re.compile(r"(?=.{3,200}$)[a-z]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)+")
 
@@ -251,7 +250,7 @@ TANGLED: Mapping[str, Kind] = {
     ),
     STATUS: Kind("statuses", read_status, known("pull status"), one_of(status="open closed merged")),
     VOUCH: Kind("vouches", read_vouch, known("kind reason evidences"), one_of(kind="vouch denounce")),
-    COMMENT: comment(
+    "sh.tangled.feed.comment": comment(
         "feed",
         "subject pullRoundIdx",
         c.uri("subject"),

@@ -24,7 +24,7 @@ class Migration(migrations.Migration):
                 ('rkey', models.CharField(max_length=512)),
                 ('record', models.JSONField(null=True)),
                 ('replaces', models.CharField(blank=True, max_length=200)),
-                ('state', models.CharField(choices=[('waiting', 'Waiting'), ('written', 'Written'), ('refused', 'Refused'), ('withdrawn', 'Withdrawn')], db_index=True, default='waiting', max_length=20)),
+                ('state', models.CharField(choices=[('waiting', 'Waiting'), ('written', 'Written'), ('refused', 'Refused'), ('withdrawn', 'Withdrawn'), ('merging', 'Merging'), ('unknown', 'Unknown')], db_index=True, default='waiting', max_length=20)),
                 ('problem', models.CharField(blank=True, max_length=500)),
                 ('made_at', models.DateTimeField()),
                 ('due_at', models.DateTimeField()),

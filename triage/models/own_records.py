@@ -26,6 +26,8 @@ class OwnRecord(Row):
         WRITTEN = "written"
         REFUSED = "refused"
         WITHDRAWN = "withdrawn"
+        MERGING = "merging"  # a status record whose merge was begun
+        UNKNOWN = "unknown"  # the answer to the merge was lost
 
     key: Any = models.CharField(max_length=40, unique=True)
     person: Any = models.ForeignKey(Person, on_delete=models.CASCADE, related_name="own_records")

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from ingest.oauth.records import COMMENT, STATUS
 from scoring.formatting import visible
 from scoring.queries.read import Comment
 from triage.models import Action, OAuthSession, OwnRecord
@@ -32,10 +33,15 @@ class CommentView:
 
 @dataclass(frozen=True, slots=True)
 class OwnAccount:
-    """The account with which the viewer is signed in, as the forms name it: `host` is its data server."""
+    """The account with which the viewer is signed in, as the forms name it, and the kinds of records they write.
+
+    `host` is its data server.
+    """
 
     name: str
     host: str
+    comment_record: str = COMMENT
+    status_record: str = STATUS
 
 
 def own_account(session: OAuthSession | None) -> OwnAccount | None:

@@ -20,9 +20,9 @@ from ingest.atproto.syntax import make_tid
 from ingest.errors import FetchProblem, OAuthRefused
 from ingest.oauth.dpop import DpopSender
 from ingest.oauth.flow import Grant
+from ingest.oauth.records import COMMENT, STATUS, make_comment, make_status
 from ingest.oauth.resource import OwnServer
 from ingest.oauth.scopes import Act, act_scope, missing_scopes
-from ingest.records.registry import COMMENT, STATUS
 from triage.access.oauth.keys import KeyProblem
 from triage.access.oauth.sessions import SessionEnded, current_grant
 from triage.models import Action, OAuthSession, OwnRecord, Person
@@ -33,7 +33,6 @@ AT_ONCE = 50
 TRIES = 8
 AGAIN = timedelta(seconds=30)
 LATEST = timedelta(hours=1)  # later nobody expects it to be sent any more
-MARKDOWN = "sh.tangled.markup.markdown"
 CHANGES_REQUESTED = "**Changes requested.**"
 ACTS: Mapping[str, Act] = {
     Action.Kind.COMMENT: Act.COMMENT,
@@ -86,23 +85,14 @@ def draft_of(action: Action, now: datetime) -> Draft:
         raise ActionProblem(NOT_YOURS)
     if action.record_cid is None:
         raise ActionProblem(NO_RECORD)
-    record: dict[str, Any]
+    moment = now.astimezone(UTC).replace(tzinfo=None)
     if act is Act.CLOSE:
-        record = {"pull": action.pull_uri, "status": f"{STATUS}.closed"}
+        collection, record = STATUS, make_status(action.pull_uri, "closed", moment)
     else:
         asks = action.kind == Action.Kind.REQUEST_CHANGES
-        record = {
-            "subject": {"uri": action.pull_uri, "cid": action.record_cid},
-            "body": {"$type": MARKDOWN, "text": f"{CHANGES_REQUESTED}\n\n{action.note}" if asks else action.note},
-            "pullRoundIdx": action.round,
-        }
-    collection = STATUS if act is Act.CLOSE else COMMENT
-    return Draft(act, action.pull_uri, action.repo_key, collection, new_key(now), record | {"createdAt": stamp(now)})
-
-
-def stamp(now: datetime) -> str:
-    """Return a time as records hold it."""
-    return now.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+        text = f"{CHANGES_REQUESTED}\n\n{action.note}" if asks else action.note
+        collection, record = COMMENT, make_comment(action.pull_uri, action.record_cid, action.round, text, moment)
+    return Draft(act, action.pull_uri, action.repo_key, collection, new_key(now), record)
 
 
 def put_record(session: OAuthSession, draft: Draft, now: datetime, action: Action | None = None) -> OwnRecord:

@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import wraps
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render, resolve_url
@@ -18,9 +19,13 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
+from ingest.lookups.forge import Outcome
+from ingest.oauth.scopes import Act
 from ingest.store.snapshots import Snapshot
 from scoring.queries import read
 from scoring.queries.read import QueueRow, Subject
+from triage.access.oauth.client import TooBusy, sign_in_place
+from triage.access.oauth.keys import KeyProblem
 from triage.access.oauth.sessions import held_session
 from triage.access.permissions import Role, SignInNeeded, require, signed_in
 from triage.access.problems import CHALLENGE, mark_private
@@ -35,7 +40,7 @@ from triage.presenters import queue as as_shown
 from triage.presenters.pills import row_pill
 from triage.presenters.review import Draft, review_notes
 from triage.presenters.row_lines import CI_BRIEF, pick_of
-from triage.services import actions, own_records, snoozing
+from triage.services import actions, merging, own_records, snoozing
 from triage.services import actions as bulk
 from triage.services.actions import ActionProblem, Conflict, Wanted
 from triage.services.lane_closures import opened_by
@@ -50,6 +55,9 @@ SAY_WHY = "Nothing changed. It is flagged: say why you approve it anyway."
 SAY_WHY_FAILED = "Nothing changed. Its CI failed: say why you approve it anyway."
 NO_FINDING = "Nothing changed. The latest round does not have this finding."
 NO_ACCOUNT = "Nothing was sent: sign in with your AT Protocol account first. Your text is kept here."
+NO_ACCOUNT_TO_MERGE = "Nothing was merged: sign in with your AT Protocol account first."
+NOT_OFFERED = "Nothing was merged: the newest round is not approved yet, or its CI failed or still runs."
+NO_PLACE = "Nothing was merged: this site cannot ask your server just now. Try again in a minute."
 SIGNED_OUT = "Nothing changed: you are signed out. Copy your text, then sign in again."
 Answer = Callable[[Request, Snapshot], HttpResponse]
 
@@ -121,10 +129,42 @@ def _send(request: Request, subject: Subject, action: Action, now: datetime) -> 
     try:
         own_records.send_action(action, session, now)
     except own_records.ScopeNeeded as needed:
-        back = {"act": needed.act.name.lower(), "next": safe_next(request)}
-        target = f"{reverse('oauth_grant')}?{urlencode(back)}"
-        return HttpResponseClientRedirect(target) if request.htmx else HttpResponseRedirect(target)
+        return _to_grant(request, needed.act)
     return None
+
+
+@acting_page
+def merge(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Merge an approved pull request (`uri`) on its knot in one's own name, after one click on a form that says so."""
+    subject, now = _subject(snapshot, request.POST.get("uri", "")), timezone.now()
+    require(request, subject.repository_key, Role.MAINTAINER)
+    session, row = held_session(request), as_shown.pull(snapshot, subject.uri)
+    if session is None:
+        raise ActionProblem(NO_ACCOUNT_TO_MERGE)
+    if row is None or not _offers_merge(request, snapshot, row, now):
+        raise ActionProblem(NOT_OFFERED)
+    has_looked = bool(request.POST.get("looked"))
+    try:
+        with sign_in_place(settings.FETCH_TIMEOUT_SECONDS) as sender:
+            merged = merging.merge_as(session, snapshot, subject.uri, has_looked, sender, timezone.now)
+    except own_records.ScopeNeeded as needed:
+        return _to_grant(request, needed.act)
+    except (TooBusy, KeyProblem) as problem:
+        raise ActionProblem(NO_PLACE) from problem
+    tell = messages.info if merged.outcome is Outcome.MERGED else messages.warning
+    tell(request, merged.sentence)
+    return HttpResponseRedirect(safe_next(request))
+
+
+def _offers_merge(request: Request, snapshot: Snapshot, row: QueueRow, now: datetime) -> bool:
+    act = row_actions.acts_of(request.user, viewing(request), snapshot, [row], now)[row.uri]
+    return bool(row_actions.merge_commands(row, act, request.user))
+
+
+def _to_grant(request: Request, act: Act) -> HttpResponse:
+    """To the page that says what an act writes and where, and from there back to where one was."""
+    target = f"{reverse('oauth_grant')}?{urlencode({'act': act.name.lower(), 'next': safe_next(request)})}"
+    return HttpResponseClientRedirect(target) if request.htmx else HttpResponseRedirect(target)
 
 
 def _goes_on_to_merge(request: Request) -> bool:

@@ -19,6 +19,7 @@ from ingest.store.snapshots import PerSnapshot, Snapshot
 from scoring.config.policy import policy_from_settings
 from scoring.models.serving import LABEL
 from scoring.queries import read
+from scoring.queries.lists import merge_place
 from scoring.queries.read import Subject
 from scoring.training.summary import ShownLane, read_serving
 from triage.access.oauth.sessions import held_session
@@ -40,6 +41,7 @@ from triage.presenters.rows import forge_place
 from triage.services import actions, objections, own_records
 from triage.services.actions import ActionProblem
 from triage.services.lane_closures import banners
+from triage.services.merging import unclear_attempt
 from triage.views import lane_offers
 from triage.views.diff import approved_round, shown_change
 from triage.views.queue import at_address, reading, wants_fragment
@@ -156,6 +158,7 @@ def pane(
     more, changed = expanded(request, snapshot, row), as_shown.changed_after(snapshot).get(uri)
     session, told = held_session(request), more.facts.comments if more.facts else ()
     records = own_records.records_of(act.notes)
+    merge_commands = row_actions.merge_commands(row, act, request.user)
     notes = not_on_forge(told, act.notes, records)
     return change | {
         "item": rows.row_view(row, present(snapshot), filters, more),
@@ -164,7 +167,9 @@ def pane(
         "account": own_account(session),
         "comments": comment_views(told, notes, records, session),
         "comment_count": row.comments + len(notes),
-        "merge_commands": row_actions.merge_commands(row, act, request.user),
+        "merge_commands": merge_commands,
+        "merge_place": merge_place(snapshot, uri) if merge_commands and session else None,
+        "is_merge_unclear": bool(merge_commands and session and unclear_attempt(uri, timezone.now())),
         "offered": offered,
         "next": reverse("queue") + filters.opening("") if offered else address or reverse("pull", args=[uri]),
     }

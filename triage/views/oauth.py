@@ -17,10 +17,11 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
 
-from ingest.atproto.syntax import LONGEST_DID
+from ingest.atproto.syntax import LONGEST_DID, NAMESPACE
 from ingest.errors import OAuthRefused
 from ingest.oauth.client import Client, client_metadata, key_set
 from ingest.oauth.dpop import DpopSender
+from ingest.oauth.records import COMMENT, STATUS
 from ingest.oauth.scopes import IDENTITY, Act, act_scope, missing_scopes, scope_to_ask
 from triage.access import throttle
 from triage.access.oauth.attempts import (
@@ -47,8 +48,12 @@ COOKIE, PATH = "oauth_browser", "/oauth/"
 NAME = "Sunstead"
 BUSY_SECONDS = 10
 GRANTS = {
-    Act.COMMENT: "write comments on pull requests (sh.tangled.feed.comment) into your repository",
-    Act.CLOSE: "write that a pull request is closed or merged (sh.tangled.repo.pull.status) into your repository",
+    Act.MERGE: (
+        f"ask a repository's knot to merge for you ({NAMESPACE}repo.merge), and write that a pull request is merged "
+        f"({STATUS}) into your repository"
+    ),
+    Act.COMMENT: f"write comments on pull requests ({COMMENT}) into your repository",
+    Act.CLOSE: f"write that a pull request is closed or merged ({STATUS}) into your repository",
 }
 log = logging.getLogger(__name__)
 

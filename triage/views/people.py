@@ -58,6 +58,8 @@ WORDS: Mapping[str, str] = {
     "objection.made": "Objected",
     "objection.accepted": "Accepted an objection",
     "objection.rejected": "Rejected an objection",
+    "pull.merged": "Merged on the knot",
+    "pull.not_merged": "Tried to merge",
     "record.written": "Wrote a record in their own name",
     "record.deleted": "Took back a record of their own",
     "record.refused": "Was refused a record by their own server",

@@ -107,6 +107,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "oauth_start": ("POST /oauth/start handle=ana.example.com", "404 404 404 404 404 404"),  # not at this address
     "oauth_callback": ("GET /oauth/callback?state=made-up", "302 302 302 302 302 302"),  # to the sign-in page
     "oauth_grant": ("POST /oauth/grant act=comment", "sign sign 302 302 302 302"),  # to sign in with their account
+    "merge": (f"POST /act/merge uri={OFFERED}", "sign sign 403 403 400 400"),
     "send_kept": ("POST /act/send key=made-up", "sign sign 400 400 400 400"),  # they wrote nothing
     "oauth_end": ("POST /oauth/end session=made-up", "sign sign 404 404 404 404"),
     "oauth_metadata": ("GET /oauth/client-metadata.json", "404 404 404 404 404 404"),  # without PUBLIC_ORIGIN

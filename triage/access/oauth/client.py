@@ -77,19 +77,22 @@ def bound_client(client_id: str, key_id: str, redirect_uri: str = "") -> Client 
 
 
 @contextmanager
-def sign_in_place() -> Generator[DpopSender]:
-    """Take one of the few places for people who are not signed in yet. Raises TooBusy at once if all are taken."""
+def sign_in_place(seconds: float = SECONDS) -> Generator[DpopSender]:
+    """Take one of the few places for what people's servers are asked while they wait. Raises TooBusy if all are taken.
+
+    `seconds`: for one request.
+    """
     if not _places.acquire(blocking=False):
         raise TooBusy
     try:
-        yield web_sender()
+        yield web_sender(seconds)
     finally:
         _places.release()
 
 
-def web_sender() -> DpopSender:
+def web_sender(seconds: float = SECONDS) -> DpopSender:
     """Return what sends this process's requests to people's servers."""
-    return _make_sender(settings.STAND_IN_ORIGIN, min(SECONDS, settings.FETCH_TIMEOUT_SECONDS))
+    return _make_sender(settings.STAND_IN_ORIGIN, min(seconds, settings.FETCH_TIMEOUT_SECONDS))
 
 
 @cache
