@@ -21,6 +21,7 @@ from triage.views import (
     queue,
     settings,
     setup,
+    vouching,
 )
 
 urlpatterns = [
@@ -39,6 +40,7 @@ urlpatterns = [
     path("c/<str:did>/links/<int:number>/revoke", maintainers.take_link, name="take_link"),
     path("objections", maintainers.objections, name="objections"),
     path("objections/answer", maintainers.answer_objection, name="answer_objection"),
+    path("c/<str:did>/vouch", vouching.vouch, name="vouch"),
     path("c/<path:did>", queue.contributor, name="contributor"),
     path("settings", settings.settings_list, name="settings_list"),
     path("settings/repository", settings.repository_settings, name="repository_settings"),

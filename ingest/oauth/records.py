@@ -1,5 +1,6 @@
 """The records that people write into their own repositories by this site. Pure; times are naive UTC."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -22,6 +23,12 @@ def make_comment(pull_uri: str, cid: str, number: int, text: str, now: datetime)
 def make_status(pull_uri: str, state: str, now: datetime) -> dict[str, Any]:
     """Return the record that says that a pull request is `closed` or `merged`."""
     return {"pull": pull_uri, "status": f"{STATUS}.{state}", "createdAt": _stamp(now)}
+
+
+def make_vouch(reason: str, evidence: Sequence[str], now: datetime) -> dict[str, Any]:
+    """Return a vouch; `evidence` are at-uris of merged pull requests. Its key is the DID of whom it is for."""
+    record: dict[str, Any] = {"kind": "vouch", "createdAt": _stamp(now)}
+    return record | ({"reason": reason} if reason else {}) | ({"evidences": list(evidence)} if evidence else {})
 
 
 def _stamp(now: datetime) -> str:

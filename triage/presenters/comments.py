@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ingest.oauth.records import COMMENT, STATUS
+from ingest.oauth.records import COMMENT, STATUS, VOUCH
 from scoring.formatting import visible
 from scoring.queries.read import Comment
 from triage.models import Action, OAuthSession, OwnRecord
@@ -42,6 +42,7 @@ class OwnAccount:
     host: str
     comment_record: str = COMMENT
     status_record: str = STATUS
+    vouch_record: str = VOUCH
 
 
 def own_account(session: OAuthSession | None) -> OwnAccount | None:

@@ -368,7 +368,12 @@ def done_words(some: Sequence[Action], snapshot: Snapshot | None) -> str:
     return DONE_WORDS[some[0].kind].format(named)
 
 
-SENT_WORDS = {Act.COMMENT: "Comment on {} goes to Tangled.", Act.CLOSE: "Request to close {} goes to Tangled."}
+SENT_WORDS = {
+    Act.COMMENT: "Comment on {} goes to Tangled.",
+    Act.CLOSE: "Request to close {} goes to Tangled.",
+    Act.VOUCH: "Your vouch goes to Tangled.",
+    Act.TAKE_BACK_VOUCH: "Your vouch is taken back on Tangled.",
+}
 
 
 def sent_words(row: OwnRecord, snapshot: Snapshot | None) -> str:

@@ -26,7 +26,7 @@ from ingest.oauth.scopes import Act, act_scope, missing_scopes
 from triage.access.oauth.keys import KeyProblem
 from triage.access.oauth.sessions import SessionEnded, current_grant
 from triage.models import Action, OAuthSession, OwnRecord, Person
-from triage.models.accounts import log_change
+from triage.models.accounts import is_any, log_change
 from triage.services.actions import WINDOW, ActionProblem
 
 AT_ONCE = 50
@@ -40,6 +40,7 @@ ACTS: Mapping[str, Act] = {
     Action.Kind.CLOSE: Act.CLOSE,
 }
 STANDING = (OwnRecord.State.WAITING, OwnRecord.State.WRITTEN)
+ASKED = "select 1 from triage_ownrecord where person_id = %s and state = 'waiting' limit 1"
 NOT_YOURS = "Nothing was sent: you wrote nothing here that can be sent."
 SENT_ALREADY = "It was sent already, or is about to be."
 NO_RECORD = "Nothing was sent: the pull request's record is not known here yet. Try again in a minute."
@@ -115,6 +116,7 @@ def put_record(session: OAuthSession, draft: Draft, now: datetime, action: Actio
             made_at=now,
             due_at=now + WINDOW,
         )
+        log_change(session.person, "record.asked", now, row.repo_key, row.subject, record=row.uri)
         transaction.on_commit(_wake_worker)
     return row
 
@@ -137,13 +139,18 @@ def hand_on(person: Person, before: uuid.UUID, session: OAuthSession) -> None:
 def withdraw_record(person: Person, key: str, now: datetime) -> OwnRecord | None:
     """Withdraw a record that is not begun; None where this person has none with this key that still waits."""
     mine = OwnRecord.objects.filter(person=person, key=key, state=OwnRecord.State.WAITING, tries=0, due_at__gte=now)
-    if not mine.update(state=OwnRecord.State.WITHDRAWN, settled_at=now):
-        return None
-    return OwnRecord.objects.get(key=key)
+    with transaction.atomic():
+        if not mine.update(state=OwnRecord.State.WITHDRAWN, settled_at=now):
+            return None
+        row = OwnRecord.objects.get(key=key)
+        log_change(person, "record.withdrawn", now, row.repo_key, row.subject, record=row.uri)
+    return row
 
 
 def waiting_records(person: Person, now: datetime) -> list[OwnRecord]:
     """Return what this person can still withdraw, newest first, besides what goes with an action of the same moment."""
+    if not is_any(ASKED, person.pk):
+        return []
     mine = OwnRecord.objects.filter(person=person, state=OwnRecord.State.WAITING, tries=0, due_at__gte=now)
     return [row for row in mine.select_related("action").order_by("-pk") if not _is_with_action(row)]
 

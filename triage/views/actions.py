@@ -57,6 +57,8 @@ NO_FINDING = "Nothing changed. The latest round does not have this finding."
 NO_ACCOUNT = "Nothing was sent: sign in with your AT Protocol account first. Your text is kept here."
 NO_ACCOUNT_TO_MERGE = "Nothing was merged: sign in with your AT Protocol account first."
 NOT_OFFERED = "Nothing was merged: the newest round is not approved yet, or its CI failed or still runs."
+NO_ACCOUNT_TO_SEND = "Nothing was sent: sign in with your AT Protocol account first."
+NO_PLACE_TO_SEND = "Nothing was sent: this site cannot ask your server just now. Try again in a minute."
 NO_PLACE = "Nothing was merged: this site cannot ask your server just now. Try again in a minute."
 SIGNED_OUT = "Nothing changed: you are signed out. Copy your text, then sign in again."
 Answer = Callable[[Request, Snapshot], HttpResponse]
@@ -129,7 +131,7 @@ def _send(request: Request, subject: Subject, action: Action, now: datetime) -> 
     try:
         own_records.send_action(action, session, now)
     except own_records.ScopeNeeded as needed:
-        return _to_grant(request, needed.act)
+        return to_grant(request, needed.act)
     return None
 
 
@@ -148,7 +150,7 @@ def merge(request: Request, snapshot: Snapshot) -> HttpResponse:
         with sign_in_place(settings.FETCH_TIMEOUT_SECONDS) as sender:
             merged = merging.merge_as(session, snapshot, subject.uri, has_looked, sender, timezone.now)
     except own_records.ScopeNeeded as needed:
-        return _to_grant(request, needed.act)
+        return to_grant(request, needed.act)
     except (TooBusy, KeyProblem) as problem:
         raise ActionProblem(NO_PLACE) from problem
     tell = messages.info if merged.outcome is Outcome.MERGED else messages.warning
@@ -161,7 +163,7 @@ def _offers_merge(request: Request, snapshot: Snapshot, row: QueueRow, now: date
     return bool(row_actions.merge_commands(row, act, request.user))
 
 
-def _to_grant(request: Request, act: Act) -> HttpResponse:
+def to_grant(request: Request, act: Act) -> HttpResponse:
     """To the page that says what an act writes and where, and from there back to where one was."""
     target = f"{reverse('oauth_grant')}?{urlencode({'act': act.name.lower(), 'next': safe_next(request)})}"
     return HttpResponseClientRedirect(target) if request.htmx else HttpResponseRedirect(target)

@@ -21,7 +21,7 @@ from ingest.atproto.syntax import LONGEST_DID, NAMESPACE
 from ingest.errors import OAuthRefused
 from ingest.oauth.client import Client, client_metadata, key_set
 from ingest.oauth.dpop import DpopSender
-from ingest.oauth.records import COMMENT, STATUS
+from ingest.oauth.records import COMMENT, STATUS, VOUCH
 from ingest.oauth.scopes import IDENTITY, Act, act_scope, missing_scopes, scope_to_ask
 from triage.access import throttle
 from triage.access.oauth.attempts import (
@@ -52,6 +52,8 @@ GRANTS = {
         f"ask a repository's knot to merge for you ({NAMESPACE}repo.merge), and write that a pull request is merged "
         f"({STATUS}) into your repository"
     ),
+    Act.VOUCH: f"write and change your vouches ({VOUCH}) in your repository",
+    Act.TAKE_BACK_VOUCH: f"delete your vouches ({VOUCH}) from your repository",
     Act.COMMENT: f"write comments on pull requests ({COMMENT}) into your repository",
     Act.CLOSE: f"write that a pull request is closed or merged ({STATUS}) into your repository",
 }

@@ -60,6 +60,8 @@ WORDS: Mapping[str, str] = {
     "objection.rejected": "Rejected an objection",
     "pull.merged": "Merged on the knot",
     "pull.not_merged": "Tried to merge",
+    "record.asked": "Asked for a record in their own name",
+    "record.withdrawn": "Withdrew a record of their own",
     "record.written": "Wrote a record in their own name",
     "record.deleted": "Took back a record of their own",
     "record.refused": "Was refused a record by their own server",
