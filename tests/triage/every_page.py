@@ -19,6 +19,7 @@ from triage.urls import urlpatterns
 
 BEN = "did:plc:" + "3" * 24
 SIGNED_OUT = ("sign_in", "sign_in_link", "demo_sign_in")  # walked by whoever is not signed in
+DOCUMENTS = ("feed", "oauth_metadata", "oauth_jwks")  # for programs, and not on every site
 WHOLE = b"<!doctype html>"
 
 
@@ -89,7 +90,7 @@ HOW = "say in tests/triage/every_page.py which arguments and which query show it
 def _addresses(known: Known, pattern: URLPattern) -> Iterator[str]:
     """The page of that name with arguments that exist, and its states that a query restores."""
     name = str(pattern.name)
-    if name in SIGNED_OUT or name == "feed" or (name == "incident" and not known.key):  # a feed is no page
+    if name in (*SIGNED_OUT, *DOCUMENTS) or (name == "incident" and not known.key):
         return
     given = _arguments(known, name)
     missing = pattern.pattern.converters.keys() - given.keys()

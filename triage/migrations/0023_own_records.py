@@ -32,7 +32,7 @@ class Migration(migrations.Migration):
                 ('settled_at', models.DateTimeField(null=True)),
                 ('action', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='own_records', to='triage.action')),
                 ('person', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='own_records', to=settings.AUTH_USER_MODEL)),
-                ('session', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='own_records', to='triage.oauthsession')),
+                ('session', models.ForeignKey(db_constraint=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='own_records', to='triage.oauthsession')),
             ],
             options={
                 'constraints': [models.UniqueConstraint(condition=models.Q(('state__in', ('waiting', 'written'))), fields=('action', 'act'), name='one_standing_record')],

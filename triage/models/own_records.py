@@ -31,7 +31,10 @@ class OwnRecord(Row):
 
     key: Any = models.CharField(max_length=40, unique=True)
     person: Any = models.ForeignKey(Person, on_delete=models.CASCADE, related_name="own_records")
-    session: Any = models.ForeignKey(OAuthSession, on_delete=models.SET_NULL, null=True, related_name="own_records")
+    # Without a constraint: a backup holds this row, and no session.
+    session: Any = models.ForeignKey(
+        OAuthSession, on_delete=models.SET_NULL, null=True, related_name="own_records", db_constraint=False
+    )
     action: Any = models.ForeignKey(Action, on_delete=models.CASCADE, null=True, related_name="own_records")
     act: Any = models.CharField(max_length=40)
     repo_key: Any = models.CharField(max_length=2048, blank=True)

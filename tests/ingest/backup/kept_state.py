@@ -57,6 +57,9 @@ def fill_beside(places: Places) -> None:
         accounts.execute("insert into triage_person values ('did:plc:somebody')")
         accounts.execute("create table django_session (session_key text)")
         accounts.execute("insert into django_session values (?)", [SESSION])
+        for table in ("triage_oauthsession", "triage_oauthrequest"):
+            accounts.execute(f"create table {table} (sealed blob)")
+            accounts.execute(f"insert into {table} values (?)", [SESSION.encode()])
         accounts.commit()
     for path in ("diffs/ab/abc.patch.gz", "models/label_clean.serving", "models/certificates/one.json"):
         file = places.root / path

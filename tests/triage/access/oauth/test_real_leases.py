@@ -7,9 +7,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import datetime, timedelta
+from typing import IO
 from uuid import UUID
 
 import pytest
@@ -189,37 +191,42 @@ def test_a_server_that_cannot_be_told_is_told_again_for_a_day(session: UUID, mon
 def test_a_kill_at_any_moment_of_a_refresh_leaves_the_session_whole_or_asks_to_sign_in_again(
     session: UUID, oauth_site: Site, count: Count
 ) -> None:
-    draws, did, killed = random.Random(22), Person.objects.get().did, 0
-    for _ in range(count(3, 20)):
-        if not OAuthSession.objects.filter(ended_at=None).exists():
-            person = Account(oauth_site.network, did, Person.objects.get().handle, "")
-            oauth_site.sign_in(oauth_site.browser(), person)
-        session = OAuthSession.objects.get(ended_at=None).id
-        with refreshing_child(session) as child:
+    draws, did, handle = random.Random(22), Person.objects.get().did, Person.objects.get().handle
+    with refreshing_processes() as (told, heard):
+        for _ in range(count(3, 20)):
+            told.write(f"{session}\n")
+            told.flush()
+            worker = int(heard.readline())
             time.sleep(draws.uniform(0.0, 0.4))  # the moment of the kill, not a wait for anything
-            os.kill(child.pid, signal.SIGKILL)
-            killed += child.wait() == -signal.SIGKILL
-        OAuthSession.objects.update(lease_until=timezone.now(), tokens_expire_at=timezone.now())
-        found = ask(session)
-        assert isinstance(found, SessionEnded) or found.did == did
-    assert killed
+            os.kill(worker, signal.SIGKILL)
+            assert int(heard.readline()) == signal.SIGKILL
+            OAuthSession.objects.update(lease_until=timezone.now(), tokens_expire_at=timezone.now())
+            found = ask(session)
+            assert isinstance(found, SessionEnded) or found.did == did
+            if isinstance(found, SessionEnded):
+                oauth_site.sign_in(oauth_site.browser(), Account(oauth_site.network, did, handle, ""))
+                session = OAuthSession.objects.get(ended_at=None).id
 
 
-def refreshing_child(session: UUID) -> subprocess.Popen[bytes]:
-    """A process that refreshes this session again and again, once it says so."""
+@contextmanager
+def refreshing_processes() -> Generator[tuple[IO[str], IO[str]]]:
+    """What takes the id of a session, and what tells the number of the process that refreshes it and how it ended."""
     given = {
         "DATA_ROOT": configured.ROOT,
         "PUBLIC_ORIGIN": configured.PUBLIC_ORIGIN,
         "ALLOWED_HOSTS": ",".join(configured.ALLOWED_HOSTS),
     }
     places = [connection.settings_dict["NAME"], configured.STAND_IN_ORIGIN, configured.OAUTH_KEY]
-    arguments = [str(value) for value in (session, *places, configured.OAUTH_CLIENT_KEYS)]
-    child = subprocess.Popen(
+    arguments = [str(value) for value in (*places, configured.OAUTH_CLIENT_KEYS)]
+    with subprocess.Popen(
         [sys.executable, "-m", "tests.triage.access.oauth.refreshing_child", *arguments],
         cwd=PROJECT,
         env=with_environment(given),
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-    )
-    assert child.stdout is not None
-    assert child.stdout.readline() == b"ready\n"
-    return child
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        yield process.stdin, process.stdout
+        process.stdin.close()

@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from ingest.oauth import flow
 from tests.peers.network import Account
 from tests.triage.access.oauth.conftest import Site
 from triage.access.oauth import attempts, sessions
-from triage.access.oauth.client import web_sender
+from triage.access.oauth.client import AT_ONCE, sign_in_place, web_sender
 from triage.access.oauth.encryption import unseal
 from triage.access.oauth.sessions import IN_BROWSER, SessionEnded, current_grant, revoke_ended
 from triage.models import Maintainer, OAuthRequest, OAuthSession, Person
@@ -285,6 +286,20 @@ def test_a_sign_in_is_begun_by_a_form_of_this_site_alone_and_not_without_end(
     assert [answer.status_code for answer in answers] == [403] * 20 + [429]
     assert int(answers[-1]["Retry-After"]) > 0
     assert len(asked) == 20, "the last one made the site ask nobody"
+
+
+def test_who_comes_while_as_many_as_may_wait_for_their_servers_is_told_to_try_again(
+    oauth_site: Site, join: Join
+) -> None:
+    ana, browser = join("ana"), oauth_site.browser()
+    query = oauth_site.visit(oauth_site.leave(browser, ana), ana).consent()
+    with ExitStack() as busy:
+        for _ in range(AT_ONCE):
+            busy.enter_context(sign_in_place())
+        answer = browser.post("/oauth/start", {"handle": ana.handle})
+        assert (answer.status_code, answer["Retry-After"]) == (503, "10")
+        assert "Too many people are signing in" in told(browser, browser.get("/oauth/callback", query))
+    assert browser.get("/oauth/callback", query)["Location"] == "/", "the way back still works"
 
 
 def refuse() -> None:
