@@ -25,6 +25,12 @@ def make_status(pull_uri: str, state: str, now: datetime) -> dict[str, Any]:
     return {"pull": pull_uri, "status": f"{STATUS}.{state}", "createdAt": _stamp(now)}
 
 
+def make_approval(pull_uri: str, cid: str, number: int, patch_id: str | None, now: datetime) -> dict[str, Any]:
+    """Return the record that says that its author approved this version of a pull request."""
+    record = {"subject": {"uri": pull_uri, "cid": cid}, "round": number, "createdAt": _stamp(now)}
+    return record | ({"patchId": patch_id} if patch_id else {})
+
+
 def make_vouch(reason: str, evidence: Sequence[str], now: datetime) -> dict[str, Any]:
     """Return a vouch; `evidence` are at-uris of merged pull requests. Its key is the DID of whom it is for."""
     record: dict[str, Any] = {"kind": "vouch", "createdAt": _stamp(now)}

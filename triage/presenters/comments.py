@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from django.conf import settings
+
 from ingest.oauth.records import COMMENT, STATUS, VOUCH
 from scoring.formatting import visible
 from scoring.queries.read import Comment
@@ -43,13 +45,15 @@ class OwnAccount:
     comment_record: str = COMMENT
     status_record: str = STATUS
     vouch_record: str = VOUCH
+    approval_record: str = ""
 
 
 def own_account(session: OAuthSession | None) -> OwnAccount | None:
     """Return the account of a session for display."""
     if session is None:
         return None
-    return OwnAccount(visible(str(session.person)), visible(session.server.removeprefix("https://")))
+    name, host = visible(str(session.person)), visible(session.server.removeprefix("https://"))
+    return OwnAccount(name, host, approval_record=f"{settings.LEXICON_AUTHORITY}.approval")
 
 
 def comment_views(

@@ -116,6 +116,15 @@ def merge_commands(row: QueueRow, act: RowActs, viewer: object) -> tuple[str, ..
     return "manage.py approved --mbox approved", "git -C ../your-clone am --keep-cr approved/*.mbox"
 
 
+def publishable_approval(act: RowActs, viewer: Person, uri: str) -> Action | None:
+    """Return the viewer's own approval of the round that is shown, if it is not published yet."""
+    mine = Action.objects.filter(person=viewer, pull_uri=uri, kind=Action.Kind.APPROVE, undone_at=None)
+    action = mine.order_by("-pk").first() if act.is_approved else None
+    if action is None or actions.seen_by(action) != act.seen or own_records.is_asked(action):
+        return None
+    return action
+
+
 def dismissal_words(uri: str) -> dict[str, str]:
     """Return who calls a finding of a pull request a false alarm, and why, by the digest of the finding."""
     found = actions.dismissals(uri)
@@ -371,6 +380,8 @@ def done_words(some: Sequence[Action], snapshot: Snapshot | None) -> str:
 SENT_WORDS = {
     Act.COMMENT: "Comment on {} goes to Tangled.",
     Act.CLOSE: "Request to close {} goes to Tangled.",
+    Act.APPROVE: "Your approval of {} is published.",
+    Act.TAKE_BACK_APPROVAL: "Your published approval of {} is taken back.",
     Act.VOUCH: "Your vouch goes to Tangled.",
     Act.TAKE_BACK_VOUCH: "Your vouch is taken back on Tangled.",
 }

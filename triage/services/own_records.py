@@ -20,7 +20,7 @@ from ingest.atproto.syntax import make_tid
 from ingest.errors import FetchProblem, OAuthRefused
 from ingest.oauth.dpop import DpopSender
 from ingest.oauth.flow import Grant
-from ingest.oauth.records import COMMENT, STATUS, make_comment, make_status
+from ingest.oauth.records import COMMENT, STATUS, make_approval, make_comment, make_status
 from ingest.oauth.resource import OwnServer
 from ingest.oauth.scopes import Act, act_scope, missing_scopes
 from triage.access.oauth.keys import KeyProblem
@@ -38,6 +38,7 @@ ACTS: Mapping[str, Act] = {
     Action.Kind.COMMENT: Act.COMMENT,
     Action.Kind.REQUEST_CHANGES: Act.COMMENT,
     Action.Kind.CLOSE: Act.CLOSE,
+    Action.Kind.APPROVE: Act.APPROVE,
 }
 STANDING = (OwnRecord.State.WAITING, OwnRecord.State.WRITTEN)
 ASKED = "select 1 from triage_ownrecord where person_id = %s and state = 'waiting' limit 1"
@@ -89,6 +90,9 @@ def draft_of(action: Action, now: datetime) -> Draft:
     moment = now.astimezone(UTC).replace(tzinfo=None)
     if act is Act.CLOSE:
         collection, record = STATUS, make_status(action.pull_uri, "closed", moment)
+    elif act is Act.APPROVE:
+        seen = (action.pull_uri, action.record_cid, action.round, action.patch_id)
+        collection, record = f"{settings.LEXICON_AUTHORITY}.approval", make_approval(*seen, moment)
     else:
         asks = action.kind == Action.Kind.REQUEST_CHANGES
         text = f"{CHANGES_REQUESTED}\n\n{action.note}" if asks else action.note
@@ -121,13 +125,44 @@ def put_record(session: OAuthSession, draft: Draft, now: datetime, action: Actio
     return row
 
 
+def is_asked(action: Action) -> bool:
+    """Return whether the record of an action waits or is written."""
+    return OwnRecord.objects.filter(action=action, state__in=STANDING).exists()
+
+
 def send_action(action: Action, session: OAuthSession, now: datetime) -> OwnRecord:
     """Have the record of a person's own action written. Raises ActionProblem, or ScopeNeeded."""
     draft = draft_of(action, now)
     with transaction.atomic():
-        if OwnRecord.objects.filter(action=action, act=draft.act, state__in=STANDING).exists():
+        if is_asked(action):
             raise ActionProblem(SENT_ALREADY)
         return put_record(session, draft, now, action)
+
+
+def published_approval(person: Person, uri: str) -> OwnRecord | None:
+    """Return this person's newest approval of a pull request that is published and not taken back."""
+    mine = OwnRecord.objects.filter(person=person, subject=uri, state__in=STANDING)
+    gone = mine.filter(act=Act.TAKE_BACK_APPROVAL).values("rkey")
+    published = mine.filter(act=Act.APPROVE, state=OwnRecord.State.WRITTEN).exclude(rkey__in=gone)
+    return published.select_related("person").order_by("-pk").first()
+
+
+def take_back_approval(session: OAuthSession, key: str, sender: DpopSender, now: datetime) -> OwnRecord:
+    """Have a published approval deleted 10 s from now. Raises ActionProblem or ScopeNeeded."""
+    row = OwnRecord.objects.filter(person=session.person, key=key, act=Act.APPROVE).first()
+    if row is None or published_approval(session.person, row.subject) != row:
+        raise ActionProblem(NOT_YOURS)
+    if not covers(session, Act.TAKE_BACK_APPROVAL):
+        raise ScopeNeeded(Act.TAKE_BACK_APPROVAL)
+    try:
+        stored = OwnServer(sender, current_grant(session.id, sender)).read_record(row.collection, row.rkey)
+    except SessionEnded as problem:
+        raise ActionProblem(f"Nothing was sent: {problem}") from None
+    except FetchProblem as problem:
+        raise ActionProblem(f"Nothing was sent: {problem}.") from None
+    cid = stored.cid if stored else ""
+    draft = Draft(Act.TAKE_BACK_APPROVAL, row.subject, row.repo_key, row.collection, row.rkey, None, cid)
+    return put_record(session, draft, now)
 
 
 def hand_on(person: Person, before: uuid.UUID, session: OAuthSession) -> None:
@@ -235,7 +270,8 @@ def _write_as(row: OwnRecord, sender: DpopSender, grant: Grant) -> None:
     if row.tries and _is_written(row, server):
         return
     if row.record is None:
-        server.delete_record(row.collection, row.rkey, row.replaces)
+        if row.replaces:  # else there was nothing to delete
+            server.delete_record(row.collection, row.rkey, row.replaces)
     elif row.act == Act.VOUCH:
         server.put_record(row.collection, row.rkey, row.record, row.replaces or None)
     else:

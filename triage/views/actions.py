@@ -121,6 +121,23 @@ def send(request: Request, snapshot: Snapshot) -> HttpResponse:
     return _send(request, subject, kept, now) or HttpResponseRedirect(safe_next(request))
 
 
+@acting_page
+def take_back_approval(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Take back a published approval of one's own (`key`), 10 s from now."""
+    signed_in(request)
+    session = held_session(request)
+    if session is None:
+        raise ActionProblem(NO_ACCOUNT_TO_SEND)
+    try:
+        with sign_in_place(settings.FETCH_TIMEOUT_SECONDS) as sender:
+            own_records.take_back_approval(session, request.POST.get("key", ""), sender, timezone.now())
+    except own_records.ScopeNeeded as needed:
+        return to_grant(request, needed.act)
+    except (TooBusy, KeyProblem) as problem:
+        raise ActionProblem(NO_PLACE_TO_SEND) from problem
+    return HttpResponseRedirect(safe_next(request))
+
+
 def _send(request: Request, subject: Subject, action: Action, now: datetime) -> HttpResponse | None:
     """Have the record of an action sent; return the way to allow it where it is not allowed yet. The text stays."""
     session = held_session(request)

@@ -52,6 +52,8 @@ GRANTS = {
         f"ask a repository's knot to merge for you ({NAMESPACE}repo.merge), and write that a pull request is merged "
         f"({STATUS}) into your repository"
     ),
+    Act.APPROVE: "write that you approved a version of a pull request into your repository",
+    Act.TAKE_BACK_APPROVAL: "delete from your repository that you approved a version of a pull request",
     Act.VOUCH: f"write and change your vouches ({VOUCH}) in your repository",
     Act.TAKE_BACK_VOUCH: f"delete your vouches ({VOUCH}) from your repository",
     Act.COMMENT: f"write comments on pull requests ({COMMENT}) into your repository",

@@ -181,3 +181,31 @@ def test_an_ended_session_sends_nothing(ana: Maintaining) -> None:
     assert ana.send() == 0
     assert "sign in again" in OwnRecord.objects.get().problem
     assert ana.records(COMMENT) == []
+
+
+def test_an_approval_is_published_on_a_click_alone_and_taken_back(ana: Maintaining) -> None:
+    collection = f"{OWN}.approval"
+    ana.browser.post("/act", ana.site.form(next=f"/pull/{OFFERED}"))
+    ana.site.after(60)
+    assert (ana.send(), OwnRecord.objects.count()) == (0, 0), "nobody asked for it"
+    approval = Action.objects.get()
+    form = {"key": approval.key, "next": f"/pull/{OFFERED}"}
+    assert f"(<bdi>{collection}</bdi>) into your repository at <bdi>pds.example.test</bdi>" in ana.pane()
+    assert ana.browser.post("/act/send", form)["Location"].startswith("/oauth/grant?act=approve")
+    ana.allow("approve")
+    ana.browser.post("/act/send", form)
+    assert ana.send() == 1
+    (record,) = ana.records(collection)
+    assert record["value"]["subject"] == {"uri": OFFERED, "cid": approval.record_cid}
+    assert (record["value"]["round"], record["value"]["patchId"]) == (approval.round, approval.patch_id)
+    assert "Publish approval" not in ana.pane()
+    taken = {"key": OwnRecord.objects.get().key, "next": f"/pull/{OFFERED}"}
+    assert ana.browser.post("/act/unpublish", taken)["Location"].startswith("/oauth/grant?act=take_back_approval")
+    ana.allow("take_back_approval")
+    ana.browser.post("/act", ana.site.form("release", version=1))
+    assert "Take back the published approval" in ana.pane(), "after it was revoked here too"
+    ana.browser.post("/act/unpublish", taken)
+    assert ana.send() == 1
+    assert ana.records(collection) == []
+    assert ana.browser.post("/act/unpublish", taken).status_code == 400
+    assert "Take back the published approval" not in ana.pane()
