@@ -230,7 +230,8 @@ def undo(request: Request, snapshot: Snapshot) -> HttpResponse:
     try:
         withdrawn = own_records.withdraw_record(person, key, now)
         if withdrawn:
-            return HttpResponseRedirect(safe_next(request))
+            back = safe_next(request)
+            return HttpResponseClientRedirect(back) if request.htmx else HttpResponseRedirect(back)
         snoozed = snoozing.take_back(person, key, now)
         undone = [] if snoozed else actions.undo(person, key, now)
     except Conflict as conflict:
