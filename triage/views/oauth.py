@@ -95,10 +95,11 @@ def start(request: Request) -> HttpResponse:
 def grant(request: Request) -> HttpResponse:
     """Say what one act (`act`) writes and where; a POST leads on to the person's server, which asks for just that."""
     signed_in(request)
-    session, act = held_session(request), _read_act(request.POST.get("act") or request.GET.get("act", ""))
+    session = held_session(request)
     if session is None:
         messages.warning(request, "Sign in with your AT Protocol account first.")
         return redirect(f"{resolve_url('sign_in')}?{urlencode({'next': safe_next(request)})}")
+    act = _read_act(request.POST.get("act") or request.GET.get("act", ""))
     shown = {"act": act.name.lower(), "words": GRANTS[act], "account": own_account(session), "next": safe_next(request)}
     shown["scopes"] = missing_scopes(session.scope, act_scope(act, settings.LEXICON_AUTHORITY))
     if request.method != "POST":

@@ -106,7 +106,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "oauth_sessions": ("GET /signed-in", "sign sign 200 200 200 200"),  # their own
     "oauth_start": ("POST /oauth/start handle=ana.example.com", "404 404 404 404 404 404"),  # not at this address
     "oauth_callback": ("GET /oauth/callback?state=made-up", "302 302 302 302 302 302"),  # to the sign-in page
-    "oauth_grant": ("POST /oauth/grant act=comment", "sign sign sign sign sign sign"),  # with their account
+    "oauth_grant": ("GET /oauth/grant?act=comment", "sign sign sign sign sign sign"),  # with their account
     "vouch": (f"POST /c/{MARA}/vouch", "sign sign 403 302 302 302"),  # their own record
     "merge": (f"POST /act/merge uri={OFFERED}", "sign sign 403 403 400 400"),
     "take_back_approval": ("POST /act/unpublish key=made-up", "sign sign 400 400 400 400"),

@@ -1,6 +1,7 @@
 """Comments, requests for changes and closings in a maintainer's own name, from the pages to the real data server."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from tests.scoring.small import OFFERED
 from tests.triage.access.oauth.conftest import Site
 from tests.triage.worlds.acting_site import ActingSite
 from tests.triage.worlds.maintaining import Maintaining
+from triage import tasks
+from triage.access.oauth.client import web_sender
 from triage.models import Action, Change, OAuthSession, OwnRecord
 
 pytestmark = pytest.mark.django_db
@@ -209,3 +212,15 @@ def test_an_approval_is_published_on_a_click_alone_and_taken_back(ana: Maintaini
     assert ana.records(collection) == []
     assert ana.browser.post("/act/unpublish", taken).status_code == 400
     assert "Take back the published approval" not in ana.pane()
+
+
+def test_the_worker_sends_what_is_due(ana: Maintaining, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "close_old_connections", lambda: None)  # it is the one of this test's transaction
+    monkeypatch.setattr(tasks, "current", lambda: SimpleNamespace(fetcher=web_sender().fetcher))
+    ana.allow("comment")
+    ana.act("comment", "From the worker.")
+    tasks.send_own_records.call_local()
+    assert ana.records(COMMENT) == []
+    ana.site.after(10)
+    tasks.send_own_records.call_local()
+    assert [one["value"]["body"]["text"] for one in ana.records(COMMENT)] == ["From the worker."]
