@@ -79,6 +79,9 @@ ASK_THE_PEERS = (
     "tests/ingest/oauth/test_real_acts.py",
     "tests/triage/access/oauth/test_real_sign_in.py",
     "tests/triage/access/oauth/test_real_leases.py",
+    "tests/triage/acting/test_real_own_records.py",
+    "tests/triage/acting/test_real_merging.py",
+    "tests/triage/acting/test_real_vouching.py",
     "tests/ingest/oauth/test_real_consent_browser.py",
     "tests/ingest/oauth/test_real_merge.py",
 )

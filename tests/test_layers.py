@@ -34,10 +34,12 @@ AGAINST_THE_ORDER = {
     "scoring/queries/progress.py": "scoring.training",  # its limits are those of training
     "trustsite/demo/recorded.py": "trustsite.management.commands.web",  # serves the pages as `manage.py web` does
     "triage/models/outbox.py": "triage.tasks",  # wakes the worker once the message is committed
+    "triage/services/own_records.py": "triage.tasks",  # the same
 }
 # Imports of our own modules inside a function, each with its reason.
 LATE_IMPORTS = {
     "triage/models/outbox.py": "triage.tasks",  # tasks import the models; a committed message wakes the worker
+    "triage/services/own_records.py": "triage.tasks",  # tasks import the service; a committed record wakes the worker
     "trustsite/management/commands/web.py": "trustsite.wsgi",  # importing it opens the log of the web process
 }
 MAY_IMPORT = {
@@ -54,6 +56,7 @@ MAY_IMPORT = {
         "ingest.files",
         "ingest.http.fetcher",
         "ingest.json_decoding",
+        "ingest.lookups.forge",  # a maintainer's click merges at once
         "ingest.oauth",
         "ingest.store",
         "ingest.tasks",
@@ -84,7 +87,7 @@ PICKLES = {"cloudpickle", "dill", "marshal", "pickle", "shelve"}
 # Modules that are given all they judge: by the folder they lie in; "*" is every module of the folder.
 PURE_IN = {
     "ingest/atproto": "*",
-    "ingest/oauth": "client scopes",
+    "ingest/oauth": "client records scopes",
     "scoring": "formatting thresholds types",
     "scoring/anonymise": "*",
     "scoring/certificates": "certificate in_force issue lane_counts sample_size threshold threshold_queries",

@@ -20,6 +20,7 @@ from ingest.store.snapshots import PerSnapshot, Snapshot
 from ingest.worker.status import Status, read_status
 from scoring.explain.sentences import plain_notice
 from scoring.queries import read
+from triage.access.oauth.sessions import IN_BROWSER
 from triage.access.permissions import Role, Roles, is_invited, sees_thresholds
 from triage.access.requests import Request
 from triage.access.sign_in import may_read, viewing
@@ -49,7 +50,8 @@ def page_state(request: Request, snapshot: Snapshot) -> str:
         roles = viewing(request)
         asked_at = getattr(request.user, "outcomes_asked_at", None)
         saved = getattr(request.user, "saved_filters", None)
-        viewer = (request.user.pk, str(request.user), roles.least, sorted(roles.held.items()), asked_at, saved)
+        account = request.session.get(IN_BROWSER) if isinstance(request.user, Person) else None
+        viewer = (request.user.pk, str(request.user), roles.least, sorted(roles.held.items()), asked_at, saved, account)
         parts = (STARTED, snapshot.number, snapshot.published_at, _last_activity(request, timezone.now()), viewer)
         state = request.page_state = digest(parts)
     return state

@@ -17,13 +17,14 @@ from triage.access.oauth.attempts import forget_expired
 from triage.access.oauth.keys import remove_unbound_keys
 from triage.access.oauth.sessions import end_unused, revoke_ended
 from triage.models.outbox import next_due
-from triage.services import snoozing
+from triage.services import own_records, snoozing
+from triage.services.actions import WINDOW
 from triage.services.deliveries import deliver
 from triage.services.webhooks import forget, note_changes, send_due
 
 log = logging.getLogger(__name__)
 EVERY_SECONDS = 60.0  # the sweep comes that often anyway
-NEWEST_TABLE = "triage_oauthsession"
+NEWEST_TABLE = "triage_ownrecord"
 ON_THE_QUEUE = 1_000  # without a worker nothing is taken off the queue
 
 
@@ -65,6 +66,28 @@ def tell_webhook() -> None:
         close_old_connections()
 
 
+@huey.task()
+@huey.lock_task("send_own_records")
+def send_own_records() -> None:
+    """Write the records that are due into people's own repositories, and run again when the next one is due."""
+    if not _has_tables():
+        return
+    try:
+        own_records.send_due(DpopSender(current().fetcher), timezone.now)
+        due_at = own_records.next_due()
+    finally:
+        close_old_connections()
+    seconds = (due_at - timezone.now()).total_seconds() if due_at else EVERY_SECONDS
+    if seconds < EVERY_SECONDS:
+        send_own_records.schedule(delay=max(seconds, 1.0))
+
+
+@huey.periodic_task(crontab(minute="*"))
+def look_for_own_records() -> None:
+    """Send what no wake-up came for."""
+    send_own_records()
+
+
 @huey.periodic_task(crontab(minute="*"))
 @huey.lock_task("revoke_sessions")
 def revoke_sessions() -> None:
@@ -103,6 +126,15 @@ def _has_tables() -> bool:
     """
     is_there = Path(settings.DATABASES["default"]["NAME"]).exists()
     return is_there and NEWEST_TABLE in connection.introspection.table_names()
+
+
+def wake_sender() -> None:
+    """Have the worker send what is asked for now, once it cannot be withdrawn any more."""
+    try:
+        if huey.pending_count() < ON_THE_QUEUE:
+            send_own_records.schedule(delay=WINDOW.total_seconds() + 0.1)
+    except sqlite3.Error as problem:
+        log.warning("the worker could not be woken and looks again within a minute: %s", problem)
 
 
 def wake() -> None:

@@ -21,6 +21,7 @@ from triage.views import (
     queue,
     settings,
     setup,
+    vouching,
 )
 
 urlpatterns = [
@@ -42,6 +43,7 @@ urlpatterns = [
     path("c/<str:did>/links/<int:number>/revoke", maintainers.take_link, name="take_link"),
     path("objections", maintainers.objections, name="objections"),
     path("objections/answer", maintainers.answer_objection, name="answer_objection"),
+    path("c/<str:did>/vouch", vouching.vouch, name="vouch"),
     path("c/<path:did>", queue.contributor, name="contributor"),
     path("settings", settings.settings_list, name="settings_list"),
     path("settings/repository", settings.repository_settings, name="repository_settings"),
@@ -63,6 +65,9 @@ urlpatterns = [
     path("history/<path:uri>", diff.history, name="history"),
     path("act", actions.act, name="act"),
     path("act/undo", actions.undo, name="undo"),
+    path("act/send", actions.send, name="send_kept"),
+    path("act/unpublish", actions.take_back_approval, name="take_back_approval"),
+    path("act/merge", actions.merge, name="merge"),
     path("act/bulk", actions.bulk_approve, name="bulk_approve"),
     path("act/look", actions.look, name="look"),
     path("people", people.people, name="people"),
@@ -101,6 +106,7 @@ urlpatterns = [
     path("signed-in", oauth.sessions, name="oauth_sessions"),
     path("oauth/start", oauth.start, name="oauth_start"),
     path("oauth/callback", oauth.callback, name="oauth_callback"),
+    path("oauth/grant", oauth.grant, name="oauth_grant"),
     path("oauth/end", oauth.end, name="oauth_end"),
     path("oauth/client-metadata.json", oauth.metadata, name="oauth_metadata"),
     path("oauth/jwks.json", oauth.jwks, name="oauth_jwks"),

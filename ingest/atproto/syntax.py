@@ -5,7 +5,7 @@ TIDs are the sortable record keys of the protocol (atproto.com/specs/tid).
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from ingest.clock import from_microseconds
 from ingest.http.sockets import is_host
@@ -29,6 +29,7 @@ def is_did(text: str) -> bool:
 
 
 ALPHABET = "234567abcdefghijklmnopqrstuvwxyz"
+EPOCH = datetime(1970, 1, 1)
 PATTERN = re.compile(r"[234567abcdefghij][234567abcdefghijklmnopqrstuvwxyz]{12}")
 IS_TID = f"regexp_full_match(rev, '{PATTERN.pattern}')"  # in SQL, of the column `rev`
 
@@ -41,6 +42,12 @@ def tid_time(key: str) -> datetime | None:
     for letter in key:
         number = number * 32 + ALPHABET.index(letter)
     return from_microseconds(number >> 10)
+
+
+def make_tid(moment: datetime, clock: int) -> str:
+    """Return the TID of a time (naive UTC) and a clock number below 1,024."""
+    number = round((moment - EPOCH) / timedelta(microseconds=1)) << 10 | clock
+    return "".join(ALPHABET[number >> shift & 31] for shift in range(60, -1, -5))
 
 
 def ordered(texts: Sequence[str | None]) -> Sequence[str | None]:

@@ -8,6 +8,7 @@ possible end has a name. A merge is sent once; if its answer is lost, nobody kno
 import base64
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -22,9 +23,9 @@ from ingest.errors import FetchProblem
 from ingest.git.process import Remote
 from ingest.http.fetcher import Fetcher
 from ingest.http.sockets import Order, is_host, quoted
+from ingest.oauth.records import STATUS, make_status
 from ingest.records.fields import moment
 from ingest.records.pull_state import Holder
-from ingest.records.registry import STATUS
 
 HOLDERS, HOLDER_PAGES = 1_000, 10  # a repository with more collaborators is not believed, however they are listed
 PAGE_LIMIT = 2_000_000  # bytes
@@ -237,9 +238,11 @@ class Outcome(StrEnum):
     MERGED = "merged"
     NOT_RECORDED = "merged, not recorded"  # the branch has it, but the maintainer's data server has no record of it
     CONFLICT = "conflict"
+    LOST = "lost race"  # the branch moved between the check and the merge, or the merge conflicts after all
     CHANGED = "changed"  # the record differs from the approved one
     REFUSED = "refused"  # the knot does not let this person merge
     FAILED = "failed"  # nothing was merged
+    STACKED = "stacked"  # it builds on a pull request that is not merged
     UNKNOWN = "unknown"  # the answer to the merge was lost
 
 
@@ -267,8 +270,13 @@ class Merged:
     sentence: str
 
 
+class _PullRecord(msgspec.Struct):
+    dependsOn: Any = msgspec.field(name="dependentOn", default=None)  # noqa: N815 - an at-uri, or a strong reference
+
+
 class _RecordCid(msgspec.Struct):
     cid: str = ""
+    value: _PullRecord | None = None
 
 
 class _Conflict(msgspec.Struct):
@@ -315,8 +323,13 @@ class TokenSession:
         self.fetcher.get(f"https://{self.pds}/xrpc/com.atproto.repo.createRecord", ANSWER_LIMIT, sent=order)
 
 
-def merge(fetcher: Fetcher, session: Session, order: MergeOrder, now: datetime) -> Merged:
-    """Merge exactly the approved patch, or say why not. `now` is naive UTC. Never raises FetchProblem."""
+def merge(
+    fetcher: Fetcher, session: Session, order: MergeOrder, now: datetime, is_merged: Callable[[str], bool]
+) -> Merged:
+    """Merge exactly the approved patch, or say why not. `now` is naive UTC. Never raises FetchProblem.
+
+    `is_merged` tells of another pull request, by its at-uri, whether it was merged: what builds on an open one is not.
+    """
     try:
         for host in (order.knot, order.author_pds):
             if not is_host(host.partition(":")[0]):
@@ -326,16 +339,20 @@ def merge(fetcher: Fetcher, session: Session, order: MergeOrder, now: datetime) 
         if conflicts := _find_conflicts(fetcher, order):
             return Merged(Outcome.CONFLICT, f"Nothing was merged: it conflicts in {', '.join(conflicts)}.")
         token = session.service_token(f"did:web:{order.knot}", MERGE)
-        if newest_cid(fetcher, order) != order.record_cid:  # checked last, as close to the merge as possible
+        pull = _read_pull(fetcher, order)  # read last, as close to the merge as possible
+        if pull.cid != order.record_cid:
             return Merged(Outcome.CHANGED, "Nothing was merged: the pull request changed after it was approved.")
+        if pull.value is not None and (base := _base_of(pull.value)) and not is_merged(base):
+            return Merged(
+                Outcome.STACKED, "Nothing was merged: it builds on another pull request. Merge that one first."
+            )
     except FetchProblem as problem:
         return Merged(Outcome.FAILED, f"Nothing was merged: {problem}.")
     merged = _send_merge(fetcher, order, token)
     if merged.outcome is not Outcome.MERGED:
         return merged
-    record = {"pull": order.pull_uri, "status": f"{STATUS}.merged", "createdAt": f"{now.isoformat()}Z"}
     try:
-        session.create_record(STATUS, {"$type": STATUS, **record})
+        session.create_record(STATUS, {"$type": STATUS, **make_status(order.pull_uri, "merged", now)})
     except FetchProblem as problem:
         return Merged(Outcome.NOT_RECORDED, f"It is merged, but your data server did not take the status: {problem}.")
     return merged
@@ -343,10 +360,20 @@ def merge(fetcher: Fetcher, session: Session, order: MergeOrder, now: datetime) 
 
 def newest_cid(fetcher: Fetcher, order: MergeOrder) -> str:
     """Return the CID of the pull request's record now, from its author's data server. Raises FetchProblem."""
+    return _read_pull(fetcher, order).cid
+
+
+def _read_pull(fetcher: Fetcher, order: MergeOrder) -> _RecordCid:
     did, collection, rkey = order.pull_uri.removeprefix("at://").split("/")
     query = f"repo={quote(did, safe='')}&collection={quote(collection, safe='')}&rkey={quote(rkey, safe='')}"
     address = f"https://{order.author_pds}/xrpc/com.atproto.repo.getRecord?{query}"
-    return fetcher.get_json(address, _RecordCid, ANSWER_LIMIT).cid
+    return fetcher.get_json(address, _RecordCid, ANSWER_LIMIT)
+
+
+def _base_of(pull: _PullRecord) -> str:
+    """Return the at-uri of the pull request that a pull request builds on, "" for none, "?" for what cannot be read."""
+    base = pull.dependsOn.get("uri") if isinstance(pull.dependsOn, dict) else pull.dependsOn
+    return "" if pull.dependsOn is None else base if isinstance(base, str) and base else "?"
 
 
 def _find_conflicts(fetcher: Fetcher, order: MergeOrder) -> list[str]:
@@ -368,7 +395,10 @@ def _send_merge(fetcher: Fetcher, order: MergeOrder, token: str) -> Merged:
         fetcher.get(address, ANSWER_LIMIT, sent=Order(body, token, once=True))
     except FetchProblem as problem:
         if problem.status == 409:
-            return Merged(Outcome.CONFLICT, "Nothing was merged: it conflicts with what landed meanwhile.")
+            return Merged(
+                Outcome.LOST,
+                "Nothing was merged: it conflicts, or the branch moved between check and merge. Try again.",
+            )
         if problem.status in (401, 403):
             return Merged(Outcome.REFUSED, "Nothing was merged: the knot does not let you push there.")
         if problem.status is not None and 400 <= problem.status < 500:

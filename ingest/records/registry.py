@@ -56,6 +56,7 @@ KINDS: Mapping[str, str] = {
     "objection": "objection",
     "leaderboardOptOut": "leaderboard_opt_out",
     "assessment": "assessment",
+    "approval": "approval",
 }
 CODES: Mapping[str, re.Pattern[str]] = {
     "country": re.compile(r"[A-Z]{2}"),

@@ -22,6 +22,7 @@ from triage.models.actions import (
 )
 from triage.models.oauth import OAuthRequest, OAuthSession
 from triage.models.outbox import DeliveryRun, OutboxEntry, ToldState, WebhookDelivery
+from triage.models.own_records import OwnRecord
 from triage.models.rights import ContributorLink, LeaderboardWish, Objection
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "OAuthSession",
     "Objection",
     "OutboxEntry",
+    "OwnRecord",
     "Person",
     "ReadingTime",
     "RepositoryChoice",

@@ -11,6 +11,7 @@ from django.contrib.auth.models import AnonymousUser
 from django.utils import timezone
 from django.utils.text import Truncator
 
+from ingest.oauth.scopes import Act
 from ingest.store.snapshots import Snapshot
 from scoring.formatting import visible
 from scoring.queries import read
@@ -18,10 +19,10 @@ from scoring.queries.read import ChangedApproval, Queue, QueueQuery, QueueRow, S
 from triage.access.permissions import Role, Roles
 from triage.access.requests import Request
 from triage.forms.filters import QueueFilters
-from triage.models import Action, Person, Snooze
+from triage.models import Action, OwnRecord, Person, Snooze
 from triage.presenters.pills import row_pill
 from triage.presenters.queue import approved, as_it_stands, changed_after, queue
-from triage.services import actions, snoozing
+from triage.services import actions, own_records, snoozing
 from triage.services.actions import Standing
 
 IN_FLIGHT = timedelta(hours=1)  # an approval reaches the snapshot within seconds where a worker runs
@@ -113,6 +114,15 @@ def merge_commands(row: QueueRow, act: RowActs, viewer: object) -> tuple[str, ..
     if settings.MERGE_ON_FORGE:
         return (shlex.join(("manage.py", "merge_approved", row.uri, "--as", str(viewer.did))),)
     return "manage.py approved --mbox approved", "git -C ../your-clone am --keep-cr approved/*.mbox"
+
+
+def publishable_approval(act: RowActs, viewer: Person, uri: str) -> Action | None:
+    """Return the viewer's own approval of the round that is shown, if it is not published yet."""
+    mine = Action.objects.filter(person=viewer, pull_uri=uri, kind=Action.Kind.APPROVE, undone_at=None)
+    action = mine.order_by("-pk").first() if act.is_approved else None
+    if action is None or actions.seen_by(action) != act.seen or own_records.is_asked(action):
+        return None
+    return action
 
 
 def dismissal_words(uri: str) -> dict[str, str]:
@@ -235,6 +245,10 @@ def offers(viewer: Person, snapshot: Snapshot | None, now: datetime) -> list[Off
         found.setdefault(action.batch or action.key, []).append(action)
     waiting = [
         Offer(key, done_words(some, snapshot), _left_ms(some[0].effective_at, now)) for key, some in found.items()
+    ]
+    waiting += [
+        Offer(row.key, sent_words(row, snapshot), _left_ms(row.due_at, now))
+        for row in own_records.waiting_records(viewer, now)
     ]
     snoozes = snoozing.made_since(viewer, now - actions.WINDOW)
     done = [
@@ -364,6 +378,21 @@ def done_words(some: Sequence[Action], snapshot: Snapshot | None) -> str:
     """Say what was just done, to which pull request or to how many: "Approved driftwood #58 “Mend the gate”."."""
     named = named_pull(some[0].pull_uri, snapshot) if len(some) == 1 else f"{len(some)} pull requests"
     return DONE_WORDS[some[0].kind].format(named)
+
+
+SENT_WORDS = {
+    Act.COMMENT: "Comment on {} goes to Tangled.",
+    Act.CLOSE: "Request to close {} goes to Tangled.",
+    Act.APPROVE: "Your approval of {} is published.",
+    Act.TAKE_BACK_APPROVAL: "Your published approval of {} is taken back.",
+    Act.VOUCH: "Your vouch goes to Tangled.",
+    Act.TAKE_BACK_VOUCH: "Your vouch is taken back on Tangled.",
+}
+
+
+def sent_words(row: OwnRecord, snapshot: Snapshot | None) -> str:
+    """Say which record is about to be written."""
+    return SENT_WORDS[Act(row.act)].format(named_pull(row.subject, snapshot))
 
 
 def named_pull(uri: str, snapshot: Snapshot | None) -> str:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from hashlib import blake2s
 from math import floor
 from typing import Literal
@@ -12,7 +12,6 @@ from scoring.explain.sentences import factor_label, plain_sentence, sentence, to
 from scoring.formatting import percent, percent_interval, percents, trust_figure, visible
 from scoring.queries.read import (
     ChangeFacts,
-    Comment,
     ContentReview,
     ContributorScore,
     ForgeHome,
@@ -26,7 +25,6 @@ from scoring.queries.read import (
 )
 from scoring.types import MOST_FACTORS, Factor, Verdict
 from triage.forms.filters import Bucket, QueueFilters
-from triage.models import Action
 from triage.presenters.pills import Kind, Pill, decided, pill, row_pill
 from triage.presenters.review import ReviewView, review_view
 from triage.presenters.text import (
@@ -220,35 +218,6 @@ class Tile:
     title: str
     kind: Kind | Literal["all"]
     count: int
-
-
-@dataclass(frozen=True, slots=True)
-class CommentView:
-    """A comment as shown; `place` says where it is to be read besides."""
-
-    author: str
-    made_at: datetime
-    place: str
-    text: str
-
-
-def comment_views(told: Sequence[Comment], notes: Sequence[Action]) -> tuple[CommentView, ...]:
-    """The comments on the forge and those that maintainers wrote here, the oldest first."""
-    on_forge = [
-        CommentView(visible(one.author.name), one.written_at.replace(tzinfo=UTC), "on Tangled", visible(one.text))
-        for one in told
-    ]
-    kinds = {"note": "for maintainers", "request_changes": "change request", "close": "why it should be closed"}
-    here = [
-        CommentView(
-            visible(str(one.person)),
-            one.made_at,
-            kinds[one.kind] if one.kind == "note" else f"{kinds.get(one.kind, 'here')}, not sent to Tangled",
-            visible(one.note),
-        )
-        for one in notes
-    ]
-    return tuple(sorted([*on_forge, *here], key=lambda one: one.made_at))
 
 
 def person_view(person: Person) -> PersonView:

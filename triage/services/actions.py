@@ -20,6 +20,7 @@ from scoring.queries.read import QueueRow, Seen, Subject
 from scoring.types import Lane
 from triage.models import Action, Lease, Person, outbox
 from triage.models.accounts import among, is_any, log_change
+from triage.models.own_records import withdraw_records
 
 WINDOW = timedelta(seconds=10)  # time to undo an action, after which it takes effect
 SECOND_CLICK = timedelta(seconds=1.5)  # a slow double click takes 0.9 s, plus the page load in between
@@ -134,7 +135,7 @@ def undo(person: Person, key: str, now: datetime) -> list[Action]:
         uris = [action.pull_uri for action in undone]
         if any(now > action.effective_at for action in undone):
             raise Late(TOO_LATE, uris)
-        if not all(outbox.withdraw(action.key) for action in undone):
+        if not (withdraw_records(undone) and all(outbox.withdraw(action.key) for action in undone)):
             raise Late(TOO_LATE, uris)
         Action.objects.filter(pk__in=[action.pk for action in undone]).update(undone_at=now)
         for action in undone:

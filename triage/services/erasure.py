@@ -22,6 +22,7 @@ from triage.models import (
     OAuthRequest,
     Objection,
     OutboxEntry,
+    OwnRecord,
     Person,
     ReadingTime,
     RepositoryChoice,
@@ -34,6 +35,7 @@ from triage.models import (
 ACTION = ("kind", "outcome", "note", "findings", "scanner", "pull_uri", "made_at", "undone_at")
 TOKEN = ("name", "scopes", "repo_key", "made_at", "last_used_at", "revoked_at", "refused")
 OAUTH = ("issuer", "server", "scope", "browser", "made_at", "last_used_at", "ended_at", "ended_because")
+OWN_RECORD = ("act", "subject", "collection", "rkey", "record", "state", "problem", "made_at", "settled_at")
 ESTIMATED = ("repo_key", "threshold", "bad_low", "bad_high", "opened_at", "ended_at", "ended_because")
 LANE = ("repo_key", "author", "voucher", "because", "closed_at", "opened_at")
 
@@ -126,10 +128,11 @@ def _forget_actions(did: str) -> int:
     deleted = sum(
         model.objects.filter(about_pulls_or_person).delete()[0] for model in (Action, Lease, ReadingTime, Snooze)
     )
+    about_person = Q(subject=did) | Q(subject__startswith=f"at://{did}/")
+    deleted += OwnRecord.objects.filter(about_person).delete()[0]
     messages = Q(payload__person=did) | Q(payload__pull_uri__startswith=f"at://{did}/")
     deleted += OutboxEntry.objects.filter(messages).delete()[0]
-    subjects = Q(subject=did) | Q(subject__startswith=f"at://{did}/")
-    deleted += Change.objects.filter(subjects).update(subject="", details={})
+    deleted += Change.objects.filter(about_person).update(subject="", details={})
     own_changes = Change.objects.filter(person__did=did)
     own_changes.filter(what__startswith="token.").update(subject="")  # a token's name is the person's own text
     return deleted + own_changes.update(person=None)
@@ -161,6 +164,7 @@ def account_of(did: str) -> dict[str, Any] | None:
         ),
         "oauth_sessions": list(person.oauth_sessions.values(*OAUTH)),
         "actions": list(person.actions.values(*ACTION)),
+        "own_records": list(person.own_records.values(*OWN_RECORD)),
         "api_tokens": list(person.api_tokens.values(*TOKEN)),
         "leases": list(person.leases.values("pull_uri", "expires_at")),
         "times_reading": person.times_reading,

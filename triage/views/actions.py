@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import wraps
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render, resolve_url
@@ -18,9 +19,14 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
+from ingest.lookups.forge import Outcome
+from ingest.oauth.scopes import Act
 from ingest.store.snapshots import Snapshot
 from scoring.queries import read
 from scoring.queries.read import QueueRow, Subject
+from triage.access.oauth.client import TooBusy, sign_in_place
+from triage.access.oauth.keys import KeyProblem
+from triage.access.oauth.sessions import held_session
 from triage.access.permissions import Role, SignInNeeded, require, require_reader
 from triage.access.problems import CHALLENGE, mark_private
 from triage.access.requests import Request
@@ -34,7 +40,7 @@ from triage.presenters import queue as as_shown
 from triage.presenters.pills import row_pill
 from triage.presenters.review import Draft, review_notes
 from triage.presenters.row_lines import CI_BRIEF, pick_of
-from triage.services import actions, snoozing
+from triage.services import actions, merging, own_records, snoozing
 from triage.services import actions as bulk
 from triage.services.actions import ActionProblem, Conflict, Wanted
 from triage.services.lane_closures import opened_by
@@ -49,6 +55,12 @@ SAY_WHY = "Nothing changed. It is flagged: say why you approve it anyway."
 SAY_WHY_FAILED = "Nothing changed. Its CI failed: say why you approve it anyway."
 NO_CLAIM = "Nothing changed: its author does not say any more that it was merged. Here is the current state."
 NO_FINDING = "Nothing changed. The latest round does not have this finding."
+NO_ACCOUNT = "Nothing was sent: sign in with your AT Protocol account first. Your text is kept here."
+NO_ACCOUNT_TO_MERGE = "Nothing was merged: sign in with your AT Protocol account first."
+NOT_OFFERED = "Nothing was merged: the newest round is not approved yet, or its CI failed or still runs."
+NO_ACCOUNT_TO_SEND = "Nothing was sent: sign in with your AT Protocol account first."
+NO_PLACE_TO_SEND = "Nothing was sent: this site cannot ask your server just now. Try again in a minute."
+NO_PLACE = "Nothing was merged: this site cannot ask your server just now. Try again in a minute."
 SIGNED_OUT = "Nothing changed: you are signed out. Copy your text, then sign in again."
 Answer = Callable[[Request, Snapshot], HttpResponse]
 
@@ -90,12 +102,91 @@ def act(request: Request, snapshot: Snapshot) -> HttpResponse:
         return answer_conflict(request, snapshot, conflict, now)
     if made.kind in actions.ENDINGS:
         note_verdict(person, subject.uri, now)
+    if "send" in request.GET and (page := _send(request, subject, made, now)):
+        return page
     if incident := opened_by(made):
         return HttpResponseClientRedirect(incident) if request.htmx else HttpResponseRedirect(incident)
     said = row_actions.done_words([made], snapshot)
     goes_on = made.kind in actions.ENDINGS and not _goes_on_to_merge(request)
     following = next_uri(request, snapshot, subject.uri, now) if goes_on else subject.uri
     return answer_rows(request, snapshot, [subject.uri], now, said, following)
+
+
+@acting_page
+def send(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Send what was kept here (`key`): a record in one's own name, 10 s from now."""
+    person, now = require_reader(request), timezone.now()
+    kept = Action.objects.filter(person=person, key=request.POST.get("key", "")).first()
+    if kept is None:
+        raise ActionProblem(own_records.NOT_YOURS)
+    subject = _subject(snapshot, kept.pull_uri)
+    require(request, subject.repository_key, Role.MAINTAINER)
+    return _send(request, subject, kept, now) or HttpResponseRedirect(safe_next(request))
+
+
+@acting_page
+def take_back_approval(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Take back a published approval of one's own (`key`), 10 s from now."""
+    require_reader(request)
+    session = held_session(request)
+    if session is None:
+        raise ActionProblem(NO_ACCOUNT_TO_SEND)
+    try:
+        with sign_in_place(settings.FETCH_TIMEOUT_SECONDS) as sender:
+            own_records.take_back_approval(session, request.POST.get("key", ""), sender, timezone.now())
+    except own_records.ScopeNeeded as needed:
+        return to_grant(request, needed.act)
+    except (TooBusy, KeyProblem) as problem:
+        raise ActionProblem(NO_PLACE_TO_SEND) from problem
+    return HttpResponseRedirect(safe_next(request))
+
+
+def _send(request: Request, subject: Subject, action: Action, now: datetime) -> HttpResponse | None:
+    """Have the record of an action sent; return the way to allow it where it is not allowed yet. The text stays."""
+    session = held_session(request)
+    if session is None:
+        raise ActionProblem(NO_ACCOUNT)
+    if subject.state != "open":
+        raise ActionProblem(f"Nothing was sent: it is already {subject.state}.")
+    try:
+        own_records.send_action(action, session, now)
+    except own_records.ScopeNeeded as needed:
+        return to_grant(request, needed.act)
+    return None
+
+
+@acting_page
+def merge(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Merge an approved pull request (`uri`) on its knot in one's own name, after one click on a form that says so."""
+    subject, now = _subject(snapshot, request.POST.get("uri", "")), timezone.now()
+    require(request, subject.repository_key, Role.MAINTAINER)
+    session, row = held_session(request), as_shown.pull(snapshot, subject.uri)
+    if session is None:
+        raise ActionProblem(NO_ACCOUNT_TO_MERGE)
+    if row is None or not _offers_merge(request, snapshot, row, now):
+        raise ActionProblem(NOT_OFFERED)
+    has_looked = bool(request.POST.get("looked"))
+    try:
+        with sign_in_place(settings.FETCH_TIMEOUT_SECONDS) as sender:
+            merged = merging.merge_as(session, snapshot, subject.uri, has_looked, sender, timezone.now)
+    except own_records.ScopeNeeded as needed:
+        return to_grant(request, needed.act)
+    except (TooBusy, KeyProblem) as problem:
+        raise ActionProblem(NO_PLACE) from problem
+    tell = messages.info if merged.outcome is Outcome.MERGED else messages.warning
+    tell(request, merged.sentence)
+    return HttpResponseRedirect(safe_next(request))
+
+
+def _offers_merge(request: Request, snapshot: Snapshot, row: QueueRow, now: datetime) -> bool:
+    act = row_actions.acts_of(request.user, viewing(request), snapshot, [row], now)[row.uri]
+    return bool(row_actions.merge_commands(row, act, request.user))
+
+
+def to_grant(request: Request, act: Act) -> HttpResponse:
+    """To the page that says what an act writes and where, and from there back to where one was."""
+    target = f"{reverse('oauth_grant')}?{urlencode({'act': act.name.lower(), 'next': safe_next(request)})}"
+    return HttpResponseClientRedirect(target) if request.htmx else HttpResponseRedirect(target)
 
 
 def _goes_on_to_merge(request: Request) -> bool:
@@ -149,6 +240,10 @@ def undo(request: Request, snapshot: Snapshot) -> HttpResponse:
     person, now = require_reader(request), timezone.now()
     key = request.POST.get("key", "")
     try:
+        withdrawn = own_records.withdraw_record(person, key, now)
+        if withdrawn:
+            back = safe_next(request)
+            return HttpResponseClientRedirect(back) if request.htmx else HttpResponseRedirect(back)
         snoozed = snoozing.take_back(person, key, now)
         undone = [] if snoozed else actions.undo(person, key, now)
     except Conflict as conflict:

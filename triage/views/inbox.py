@@ -19,8 +19,10 @@ from ingest.store.snapshots import PerSnapshot, Snapshot
 from scoring.config.policy import policy_from_settings
 from scoring.models.serving import LABEL
 from scoring.queries import read
+from scoring.queries.lists import merge_place
 from scoring.queries.read import Subject
 from scoring.training.summary import ShownLane, read_serving
+from triage.access.oauth.sessions import held_session
 from triage.access.permissions import Role, Roles, sees_thresholds
 from triage.access.requests import Request
 from triage.access.sign_in import viewing
@@ -33,11 +35,13 @@ from triage.http_cache import unless_held
 from triage.models import Action, Person
 from triage.presenters import lane_heads, lists, row_actions, rows
 from triage.presenters import queue as as_shown
+from triage.presenters.comments import comment_views, not_on_forge, own_account
 from triage.presenters.row_lines import pick_of
 from triage.presenters.rows import forge_place
-from triage.services import actions, objections
+from triage.services import actions, objections, own_records
 from triage.services.actions import ActionProblem
 from triage.services.lane_closures import banners
+from triage.services.merging import unclear_attempt
 from triage.views import lane_offers
 from triage.views.diff import approved_round, shown_change
 from triage.views.queue import at_address, reading, wants_fragment
@@ -152,13 +156,22 @@ def pane(
     change = shown_change(request, snapshot, uri, row, address, offered)
     act = row_actions.acts_of(request.user, viewing(request), snapshot, [row], timezone.now())[uri]
     more, changed = expanded(request, snapshot, row), as_shown.changed_after(snapshot).get(uri)
+    session, told = held_session(request), more.facts.comments if more.facts else ()
+    records = own_records.records_of(act.notes)
+    merge_commands = row_actions.merge_commands(row, act, request.user)
+    notes = not_on_forge(told, act.notes, records)
     return change | {
         "item": rows.row_view(row, present(snapshot), filters, more),
         "act": act,
         "approved_round": approved_round(snapshot, changed) if changed else None,
-        "comments": rows.comment_views(more.facts.comments if more.facts else (), act.notes),
-        "comment_count": row.comments + len(act.notes),
-        "merge_commands": row_actions.merge_commands(row, act, request.user),
+        "account": own_account(session),
+        "comments": comment_views(told, notes, records, session),
+        "comment_count": row.comments + len(notes),
+        "merge_commands": merge_commands,
+        "merge_place": merge_place(snapshot, uri) if merge_commands and session else None,
+        "publishable": row_actions.publishable_approval(act, session.person, uri) if session else None,
+        "published": own_records.published_approval(session.person, uri) if session else None,
+        "is_merge_unclear": bool(merge_commands and session and unclear_attempt(uri, timezone.now())),
         "offered": offered,
         "next": reverse("queue") + filters.opening("") if offered else address or reverse("pull", args=[uri]),
     }

@@ -6,20 +6,23 @@ import uuid
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib import messages
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect, render, resolve_url
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_POST, require_safe
+from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
 
-from ingest.atproto.syntax import LONGEST_DID
+from ingest.atproto.syntax import LONGEST_DID, NAMESPACE
 from ingest.errors import OAuthRefused
 from ingest.oauth.client import Client, client_metadata, key_set
 from ingest.oauth.dpop import DpopSender
+from ingest.oauth.records import COMMENT, STATUS, VOUCH
+from ingest.oauth.scopes import IDENTITY, Act, act_scope, missing_scopes, scope_to_ask
 from triage.access import throttle
 from triage.access.oauth.attempts import (
     AWAITED,
@@ -32,16 +35,30 @@ from triage.access.oauth.attempts import (
 )
 from triage.access.oauth.client import TooBusy, client_for, sign_in_place, site_client
 from triage.access.oauth.keys import KeyProblem, read_keys
-from triage.access.oauth.sessions import IN_BROWSER, begin_session, end_sessions
-from triage.access.permissions import signed_in
+from triage.access.oauth.sessions import IN_BROWSER, begin_session, end_sessions, held_session
+from triage.access.permissions import require_reader, signed_in
 from triage.access.problems import NOTHING, ApiProblem, problem_response
 from triage.access.requests import Request
 from triage.access.sign_in import SignInProblem, safe_next, show_problem, sign_in_account
 from triage.models import OAuthSession
+from triage.presenters.comments import own_account
+from triage.services import own_records
 
 COOKIE, PATH = "oauth_browser", "/oauth/"
 NAME = "Sunstead"
 BUSY_SECONDS = 10
+GRANTS = {
+    Act.MERGE: (
+        f"ask a repository's knot to merge for you ({NAMESPACE}repo.merge), and write that a pull request is merged "
+        f"({STATUS}) into your repository"
+    ),
+    Act.APPROVE: "write that you approved a version of a pull request into your repository",
+    Act.TAKE_BACK_APPROVAL: "delete from your repository that you approved a version of a pull request",
+    Act.VOUCH: f"write and change your vouches ({VOUCH}) in your repository",
+    Act.TAKE_BACK_VOUCH: f"delete your vouches ({VOUCH}) from your repository",
+    Act.COMMENT: f"write comments on pull requests ({COMMENT}) into your repository",
+    Act.CLOSE: f"write that a pull request is closed or merged ({STATUS}) into your repository",
+}
 log = logging.getLogger(__name__)
 
 
@@ -67,10 +84,48 @@ def start(request: Request) -> HttpResponse:
     try:
         _count_start(request)
         with _explained(), sign_in_place() as sender:
-            departure = _depart(request, sender)
+            departure = _depart(request, sender, request.POST.get("handle", "")[:LONGEST_DID], IDENTITY)
     except SignInProblem as problem:
         return show_problem(request, problem)
-    response = render(request, "sign_in/leaving.html", {"departure": departure})
+    return _leave(request, departure)
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def grant(request: Request) -> HttpResponse:
+    """Say what one act (`act`) writes and where; a POST leads on to the person's server, which asks for just that."""
+    require_reader(request)
+    session = held_session(request)
+    if session is None:
+        messages.warning(request, "Sign in with your AT Protocol account first.")
+        return redirect(f"{resolve_url('sign_in')}?{urlencode({'next': safe_next(request)})}")
+    act = _read_act(request.POST.get("act") or request.GET.get("act", ""))
+    shown = {"act": act.name.lower(), "words": GRANTS[act], "account": own_account(session), "next": safe_next(request)}
+    shown["scopes"] = missing_scopes(session.scope, act_scope(act, settings.LEXICON_AUTHORITY))
+    if request.method != "POST":
+        return render(request, "sign_in/grant.html", shown)
+    try:
+        _count_start(request)
+        scope = scope_to_ask(session.scope, act, settings.LEXICON_AUTHORITY)
+        with _explained(), sign_in_place() as sender:
+            departure = _depart(request, sender, str(session.person.did), scope)
+    except SignInProblem as problem:
+        return render(request, "sign_in/grant.html", shown | {"problem": problem.sentence}, status=problem.status)
+    return _leave(request, departure, GRANTS[act])
+
+
+def _read_act(name: str) -> Act:
+    acts: dict[str, Act] = {act.name.lower(): act for act in GRANTS}
+    if name not in acts:
+        raise Http404("There is no such act.")
+    return acts[name]
+
+
+def _leave(request: Request, departure: Departure, words: str = "") -> HttpResponse:
+    """Show the link that leads to the person's server; `words` say what is asked for besides who they are."""
+    response = render(
+        request, "sign_in/leaving.html", {"departure": departure, "words": words, "back": safe_next(request)}
+    )
     response.set_cookie(
         COOKIE, departure.browser, max_age=AWAITED, path=PATH, httponly=True, samesite="Lax"
     )  # Lax: it comes with the way back, which begins on another site
@@ -159,13 +214,13 @@ def _explained() -> Generator[None]:
         ) from None
 
 
-def _depart(request: Request, sender: DpopSender) -> Departure:
+def _depart(request: Request, sender: DpopSender, name: str, scope: str) -> Departure:
     now = timezone.now()
     client = client_for(request, now)
     if client is None:
         raise SignInProblem(404, "Nobody can sign in with an account at this address.")
-    name, browser = request.POST.get("handle", "")[:LONGEST_DID], request.COOKIES.get(COOKIE, "")
-    return begin_attempt(name, client, safe_next(request), browser, sender, now)
+    browser = request.COOKIES.get(COOKIE, "")
+    return begin_attempt(name, client, safe_next(request), browser, sender, now, scope)
 
 
 def _arrive(request: Request, sender: DpopSender) -> str:
@@ -179,6 +234,8 @@ def _arrive(request: Request, sender: DpopSender) -> str:
         with transaction.atomic():
             person = sign_in_account(request, grant.did, grant.handle)
             session = begin_session(grant, client, person, browser, now)
+            if before:  # what waits to be sent goes on with the new session
+                own_records.hand_on(person, uuid.UUID(before), session)
             request.session[IN_BROWSER] = str(session.pk)
             request.session.keep()
             end_sessions([uuid.UUID(before)] if before else [], OAuthSession.Ended.PERSON, now)

@@ -21,6 +21,7 @@ from ingest.store.snapshots import Snapshot
 from scoring.config.policy import policy_from_settings
 from scoring.formatting import visible
 from scoring.queries import read
+from triage.access.oauth.sessions import held_session
 from triage.access.permissions import NOT_INVITED, NotInvited, Role, SignInNeeded, roles_of, sees_thresholds
 from triage.access.problems import ApiProblem, prefers_json, problem_response
 from triage.access.requests import Request
@@ -31,6 +32,7 @@ from triage.forms.filters import LeaderboardFilters, is_page, read_leaderboard
 from triage.http_cache import Page, unless_fresh, unless_held
 from triage.presenters import contributor as contributor_page
 from triage.presenters import lists, rows
+from triage.presenters.vouching import vouch_form
 from triage.services.profiles import looks
 
 SENTENCES = {
@@ -158,7 +160,7 @@ def _contributor_shown(request: Request, snapshot: Snapshot, page: read.Contribu
         if exact and not hidden
         else (),
         "proofs": contributor_page.PROOFS,
-    }
+    } | vouch_form(held_session(request), page)
 
 
 def problem_page(request: Request, status: int, sentence: str = "") -> HttpResponse:

@@ -28,7 +28,7 @@ class Place:
 
     def merge(self, did: str = ANA, **changes: str) -> Outcome:
         session = TokenSession(self.fetcher, did, HOST, self.forge.sign_in(did))
-        return merge(self.fetcher, session, replace(self.order, **changes), NOW).outcome
+        return merge(self.fetcher, session, replace(self.order, **changes), NOW, {}.__contains__).outcome
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_a_record_that_changed_after_the_approval_is_not_merged(place: Place) ->
 def test_a_conflict_is_told_before_anything_is_tried(place: Place) -> None:
     place.forge.conflicts[REPO] = ["a.txt", "\u202eb\n"]
     session = TokenSession(place.fetcher, ANA, HOST, place.forge.sign_in(ANA))
-    ended = merge(place.fetcher, session, place.order, NOW)
+    ended = merge(place.fetcher, session, place.order, NOW, {}.__contains__)
     assert ended.outcome is Outcome.CONFLICT
     assert ended.sentence == "Nothing was merged: it conflicts in a.txt, \\u202eb?."
     assert place.forge.merged == []
@@ -88,7 +88,7 @@ def test_a_lost_answer_is_unknown_and_the_merge_was_sent_once(place: Place) -> N
 
 def test_an_access_token_that_is_none_merges_nothing(place: Place) -> None:
     session = TokenSession(place.fetcher, ANA, HOST, "stolen")
-    assert merge(place.fetcher, session, place.order, NOW).outcome is Outcome.FAILED
+    assert merge(place.fetcher, session, place.order, NOW, {}.__contains__).outcome is Outcome.FAILED
     assert place.forge.merged == []
 
 
@@ -104,5 +104,5 @@ def test_names_that_are_no_part_of_an_address_are_asked_nothing(place: Place, wr
 def test_a_server_that_fails_leaves_nothing_merged(place: Place, host: str) -> None:
     session = TokenSession(place.fetcher, ANA, HOST, "x")
     place.stand_ins.peers.fail(host, 500)
-    assert merge(place.fetcher, session, place.order, NOW).outcome is Outcome.FAILED
+    assert merge(place.fetcher, session, place.order, NOW, {}.__contains__).outcome is Outcome.FAILED
     assert place.forge.merged == []

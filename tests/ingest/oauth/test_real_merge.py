@@ -33,6 +33,7 @@ class Place:
     grant: Grant
 
     def __post_init__(self) -> None:
+        self.merged = set[str]()  # at-uris of other pull requests
         self.uri = self.contributor.create(PULL, {"title": "Mend the lamp", "createdAt": "2026-11-20T12:00:00Z"})
         repo = "did:plc:aaaaaaaaaaaaaaaaaaaaaaaa"
         names = (self.knot.host, repo, self.maintainer.did, "lamp", "main")
@@ -41,7 +42,7 @@ class Place:
 
     def merge(self, grant: Grant | None = None) -> Outcome:
         server = OwnServer(self.site.sender, grant or self.grant)
-        return merge(self.site.sender.fetcher, server, self.order, wall_now()).outcome
+        return merge(self.site.sender.fetcher, server, self.order, wall_now(), self.merged.__contains__).outcome
 
     def statuses(self) -> list[str]:
         """What the maintainer's data server holds about this pull request."""
@@ -75,11 +76,24 @@ def test_a_conflict_a_lost_race_and_a_change_merge_nothing_and_are_told_apart(pl
     place.knot.conflicts = ["a.txt"]
     assert place.merge() is Outcome.CONFLICT
     place.knot.conflicts, place.knot.moved = [], True
-    assert place.merge() is Outcome.CONFLICT
+    assert place.merge() is Outcome.LOST
     place.knot.moved = False
     place.contributor.put(place.uri, {"title": "Break the lamp", "createdAt": "2026-11-20T12:00:00Z"})
     assert place.merge() is Outcome.CHANGED
     assert place.knot.merged == place.statuses() == []
+
+
+@pytest.mark.parametrize("base", ["at://did:plc:aaaaaaaaaaaaaaaaaaaaaaaa/sh.tangled.repo.pull/base", 7, {}])
+def test_a_pull_request_that_builds_on_an_open_one_is_not_merged_before_it(place: Place, base: object) -> None:
+    shapes = [base, {"uri": base, "cid": "bafy"}] if isinstance(base, str) else [base]
+    for depends in shapes:
+        told = {"title": "Mend the lamp", "createdAt": "2026-11-20T12:00:00Z", "dependentOn": depends}
+        place.contributor.put(place.uri, told)
+        place.order = replace(place.order, record_cid=newest_cid(place.site.sender.fetcher, place.order))
+        assert place.merge() is Outcome.STACKED
+        assert place.knot.merged == []
+    place.merged.add(str(base))
+    assert (place.merge() is Outcome.MERGED) == isinstance(base, str)
 
 
 def test_who_may_not_push_is_refused_by_the_knot(place: Place) -> None:

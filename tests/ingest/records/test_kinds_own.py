@@ -73,7 +73,7 @@ def test_declarations_are_kept_and_make_their_author_known(store: Store) -> None
 
 def test_the_operator_chooses_the_authority_of_our_records() -> None:
     registry = records.build_registry("com.example")
-    assert registry.wanted_collections()[:2] == ["sh.tangled.*", "com.example.assessment"]
+    assert registry.wanted_collections()[:2] == ["sh.tangled.*", "com.example.approval"]
     assert registry.is_ours("com.example.objection")
     assert not registry.is_ours(f"{OWN}.objection")
 

@@ -8,6 +8,8 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
+from tests.triage.access.oauth.conftest import join, oauth_site  # noqa: F401 - fixtures of who is signed in there
+
 if TYPE_CHECKING:  # this is loaded before Django knows its models
     from tests.triage.worlds.acting_site import ActingSite
 

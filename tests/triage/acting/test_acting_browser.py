@@ -4,16 +4,56 @@ import re
 from urllib.parse import quote
 
 import pytest
+from django.test import Client
 from playwright.sync_api import Locator, Page, Route, expect
 
+from ingest.oauth.scopes import Act, act_scope
 from tests.conftest import looks
 from tests.scoring.small import OFFERED
 from tests.triage.acting.test_bulk import ALL
 from tests.triage.conftest import OpenPage
 from tests.triage.worlds.acting_site import ANA, BEN, NOON, ActingSite, fast_site
-from triage.models import Action
+from triage.access.oauth.sessions import IN_BROWSER
+from triage.models import Action, OAuthSession, OwnRecord, Person
 
 SITE = fast_site  # the open pull requests, all in the fast lane
+
+
+def with_account(client: Client, scope: str) -> None:
+    """Let this browser's person be signed in with their account, and have granted this."""
+    person = Person.objects.get(did=ANA)
+    told = {"person": person, "scope": scope, "issuer": "https://pds.example.org", "server": "https://pds.example.org"}
+    times = dict.fromkeys(("tokens_expire_at", "lease_until", "made_at", "last_used_at"), NOON)
+    row = OAuthSession.objects.create(client_id="x", browser="Chrome", sealed=b"", **told, **times)
+    session = client.session
+    session[IN_BROWSER] = str(row.pk)
+    session.save()
+
+
+def test_a_comment_is_sent_undone_and_where_it_is_not_allowed_leads_to_the_page_that_says_so(
+    site: ActingSite, open_page: OpenPage
+) -> None:
+    ana = site.maintainer(ANA, "ana.example")
+    with_account(ana, act_scope(Act.COMMENT, "org.sunstead"))
+    page = open_page(client=ana)
+    page.clock.set_fixed_time(NOON)
+    page.goto("/?open=" + quote(OFFERED, safe=""))
+    page.keyboard.press("c")
+    expect(page.locator("details.say[open]")).to_contain_text("into your repository at pds.example.org, as ana.example")
+    page.locator("#say-comment").fill("Why so long?")
+    page.get_by_role("button", name="Comment on Tangled").click()
+    expect(page.locator("#part-comments")).to_contain_text("is being sent to Tangled")
+    page.get_by_role("button", name="Undo").first.click()
+    expect(page.locator("#part-comments")).not_to_contain_text("is being sent to Tangled")
+    assert OwnRecord.objects.get().state == "withdrawn"
+    page.keyboard.press("d")
+    page.locator("#say-close").fill("Nobody needs it.")
+    page.get_by_role("button", name="Close on Tangled").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Allow it at your server")
+    expect(page.get_by_role("main")).to_contain_text("repo:sh.tangled.repo.pull.status?action=create")
+    page.get_by_role("link", name="Back").click()
+    send = page.locator("#part-comments").get_by_role("button", name="Send to Tangled")
+    expect(send).to_be_visible()
 
 
 def approve(page: Page) -> Locator:

@@ -14,7 +14,8 @@ from ingest.oauth.client import Client
 from ingest.oauth.dpop import DpopSender
 from ingest.oauth.flow import START_AGAIN, Account, Begun, Grant, discover, push_request, redeem, revoke
 from ingest.oauth.resource import OwnServer
-from triage.access.oauth.client import SCOPE, bound_client
+from ingest.oauth.scopes import IDENTITY
+from triage.access.oauth.client import bound_client
 from triage.access.oauth.encryption import Undecryptable, seal, unseal
 from triage.access.tokens import new_secret, secret_hash
 from triage.models import OAuthRequest
@@ -38,13 +39,22 @@ class Departure:
     browser: str = field(repr=False)
 
 
-def begin_attempt(name: str, client: Client, target: str, browser: str, sender: DpopSender, now: datetime) -> Departure:
+def begin_attempt(
+    name: str,
+    client: Client,
+    target: str,
+    browser: str,
+    sender: DpopSender,
+    now: datetime,
+    scope: str = IDENTITY,
+) -> Departure:
     """Look up an account and tell its server what will be asked. Raises OAuthRefused.
 
-    `target`: the page to show afterwards; `browser`: the secret that the browser holds already, if any.
+    `target`: the page to show afterwards; `browser`: the secret that the browser holds already, if any. `scope`: what
+    to ask for; by itself a sign-in asks who the person is, and for no right to read or write anything.
     """
     account = discover(sender.fetcher, settings.PLC_URL, name)
-    begun = push_request(sender, client, account, SCOPE)
+    begun = push_request(sender, client, account, scope)
     secret = browser if BROWSER.fullmatch(browser) else new_secret()
     row = uuid.uuid4()
     secrets = {"state": begun.state, "verifier": begun.verifier, "key": begun.key}

@@ -19,10 +19,10 @@ from django.http.request import split_domain_port
 from ingest.http.fetcher import Fetcher
 from ingest.oauth.client import Client, make_loopback_client, make_site_client
 from ingest.oauth.dpop import DpopSender
+from ingest.oauth.scopes import every_scope
 from triage.access.oauth.keys import find_key, key_in_use, read_keys
 from triage.access.requests import is_local
 
-SCOPE = "atproto"  # who the person is: no right to read or write anything
 AT_ONCE = 3  # of the web process's 8 threads
 SECONDS = 8.0  # for one request to a stranger's server, while a person waits
 _places = threading.BoundedSemaphore(AT_ONCE)
@@ -57,34 +57,42 @@ def client_for(request: HttpRequest, now: datetime) -> Client | None:
         return None
     if origin == settings.PUBLIC_ORIGIN:
         return site_client(now)
-    return make_loopback_client(urlsplit(origin).port or 80, SCOPE)
+    return make_loopback_client(urlsplit(origin).port or 80, _scope())
+
+
+def _scope() -> str:
+    """Return all that this site may ever ask for. A sign-in asks for nothing of it, an act for what it needs."""
+    return every_scope(settings.LEXICON_AUTHORITY)
 
 
 def site_client(now: datetime) -> Client:
     """Return the confidential client with the key that begins new sessions. Raises KeyProblem."""
-    return make_site_client(settings.PUBLIC_ORIGIN, SCOPE, key_in_use(read_keys(), now).load())
+    return make_site_client(settings.PUBLIC_ORIGIN, _scope(), key_in_use(read_keys(), now).load())
 
 
 def bound_client(client_id: str, key_id: str, redirect_uri: str = "") -> Client | None:
     """Return the client to which a session or an attempt is bound; None if its key is gone. Raises KeyProblem."""
     key = find_key(key_id) if key_id else None
-    return Client(client_id, redirect_uri, SCOPE, key) if key or not key_id else None
+    return Client(client_id, redirect_uri, _scope(), key) if key or not key_id else None
 
 
 @contextmanager
-def sign_in_place() -> Generator[DpopSender]:
-    """Take one of the few places for people who are not signed in yet. Raises TooBusy at once if all are taken."""
+def sign_in_place(seconds: float = SECONDS) -> Generator[DpopSender]:
+    """Take one of the few places for what people's servers are asked while they wait. Raises TooBusy if all are taken.
+
+    `seconds`: for one request.
+    """
     if not _places.acquire(blocking=False):
         raise TooBusy
     try:
-        yield web_sender()
+        yield web_sender(seconds)
     finally:
         _places.release()
 
 
-def web_sender() -> DpopSender:
+def web_sender(seconds: float = SECONDS) -> DpopSender:
     """Return what sends this process's requests to people's servers."""
-    return _make_sender(settings.STAND_IN_ORIGIN, min(SECONDS, settings.FETCH_TIMEOUT_SECONDS))
+    return _make_sender(settings.STAND_IN_ORIGIN, min(seconds, settings.FETCH_TIMEOUT_SECONDS))
 
 
 @cache

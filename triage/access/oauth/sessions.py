@@ -22,6 +22,7 @@ from ingest.oauth.dpop import DpopSender
 from ingest.oauth.flow import Grant, refresh, revoke
 from triage.access.oauth.client import bound_client
 from triage.access.oauth.encryption import Undecryptable, seal, unseal
+from triage.access.requests import Request
 from triage.access.tokens import new_secret
 from triage.models import OAuthSession, Person
 
@@ -100,6 +101,15 @@ def end_sessions_of(browser: SessionBase, now: datetime) -> None:
     """End the session that this browser holds, if any."""
     if name := browser.get(IN_BROWSER):
         end_sessions([uuid.UUID(name)], OAuthSession.Ended.PERSON, now)
+
+
+def held_session(request: Request) -> OAuthSession | None:
+    """Return the live session of whoever asks, in this browser; None where they signed in otherwise or not at all."""
+    name = request.session.get(IN_BROWSER) if isinstance(request.user, Person) else None
+    if name is None:
+        return None
+    mine = OAuthSession.objects.filter(pk=uuid.UUID(name), person=request.user, ended_at=None)
+    return mine.select_related("person").first()
 
 
 def end_unused(now: datetime) -> int:

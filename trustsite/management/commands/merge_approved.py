@@ -7,13 +7,11 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ingest.clock import wall_now
-from ingest.git.patch import PatchProblem, load_patch
 from ingest.http.fetcher import Fetcher
-from ingest.lookups.forge import MergeOrder, Outcome, TokenSession, merge
-from ingest.store.snapshots import Snapshot, SnapshotReader
-from scoring.diff.mailbox import MailboxProblem, MailSource, write_mailbox
-from scoring.queries import read
-from scoring.queries.lists import data_server, merge_place
+from ingest.lookups.forge import Outcome, TokenSession, merge
+from ingest.store.snapshots import SnapshotReader
+from scoring.queries.lists import data_server
+from scoring.queries.merge_orders import NoOrder, build_order, is_merged
 
 PARTIAL = {Outcome.NOT_RECORDED, Outcome.UNKNOWN}
 
@@ -38,13 +36,16 @@ class Command(BaseCommand):
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
             if snapshot is None:
                 raise CommandError("Nothing was published there yet: run the worker first.", returncode=2)
-            order, pds = _build_order(snapshot, pull), data_server(snapshot, did)
+            try:
+                order, pds = build_order(snapshot, settings.DIFF_CORPUS_DIR, pull), data_server(snapshot, did)
+            except NoOrder as problem:
+                raise CommandError(str(problem), returncode=2) from problem
         if pds is None:
             raise CommandError(f"The data server of {did[:200]} is not known here.", returncode=2)
         token = (getpass("Access token: ") if sys.stdin.isatty() else sys.stdin.readline()).strip()
         fetcher = Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS)
         try:
-            result = merge(fetcher, TokenSession(fetcher, did, pds, token), order, wall_now())
+            result = merge(fetcher, TokenSession(fetcher, did, pds, token), order, wall_now(), _is_merged)
         finally:
             fetcher.close()
         if result.outcome is not Outcome.MERGED:
@@ -52,29 +53,6 @@ class Command(BaseCommand):
         self.stdout.write(result.sentence)
 
 
-def _build_order(snapshot: Snapshot, uri: str) -> MergeOrder:
-    """Return the order for exactly the approved round. Raises CommandError without approval or data."""
-    approval = next((candidate for candidate in read.approved(snapshot) if candidate.subject.uri == uri), None)
-    if approval is None:
-        raise CommandError("The latest round of this pull request has no valid approval.", returncode=2)
-    subject, place = approval.subject, merge_place(snapshot, uri)
-    if place is None:
-        raise CommandError("Its knot, branch or its author's data server is not known yet.", returncode=2)
-    source = MailSource(subject.author.did, subject.author.name, subject.title, subject.opened_at)
-    try:
-        text = load_patch(settings.DIFF_CORPUS_DIR, subject.sha256 or "")
-        patch = write_mailbox(text, subject.seen.patch_id or "", source)
-    except (PatchProblem, MailboxProblem) as problem:
-        raise CommandError(f"Its patch cannot be handed on: {problem}.", returncode=2) from problem
-    return MergeOrder(
-        place.knot,
-        place.repository,
-        place.owner,
-        place.name,
-        place.branch,
-        uri,
-        subject.seen.record_cid or "",
-        place.author_pds,
-        patch,
-        subject.title,
-    )
+def _is_merged(uri: str) -> bool:
+    with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
+        return snapshot is not None and is_merged(snapshot, uri)
