@@ -33,6 +33,7 @@ OWN_RECORDS: dict[str, tuple[str | None, dict[str, Any]]] = {
     "objection": (None, {"text": "No"}),
     "leaderboardOptOut": ("self", {}),
     "assessment": (None, {"subject": STRONG, "decision": "fast_lane", "evaluator": "1", "clean": 912}),
+    "approval": (None, {"subject": STRONG, "round": 0, "createdAt": CREATED}),
 }
 PATCH = b"""diff --git a/lamp b/lamp
 --- a/lamp
