@@ -37,7 +37,7 @@ from triage.access.permissions import signed_in
 from triage.access.problems import NOTHING, ApiProblem, problem_response
 from triage.access.requests import Request
 from triage.access.sign_in import SignInProblem, safe_next, show_problem, sign_in_account
-from triage.models import OAuthSession
+from triage.models import OAuthSession, Person
 
 COOKIE, PATH = "oauth_browser", "/oauth/"
 NAME = "Sunstead"
@@ -178,6 +178,8 @@ def _arrive(request: Request, sender: DpopSender) -> str:
     try:
         with transaction.atomic():
             person = sign_in_account(request, grant.did, grant.handle)
+            if grant.handle is None and person.handle != (grant.claimed_handle or ""):
+                Person.objects.filter(pk=person.pk).update(handle="")  # the account gave it up
             session = begin_session(grant, client, person, browser, now)
             request.session[IN_BROWSER] = str(session.pk)
             request.session.keep()

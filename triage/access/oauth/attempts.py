@@ -49,6 +49,7 @@ def begin_attempt(name: str, client: Client, target: str, browser: str, sender: 
     row = uuid.uuid4()
     secrets = {"state": begun.state, "verifier": begun.verifier, "key": begun.key}
     asked = {"issuer": begun.issuer, "scope": begun.scope, "redirect_uri": client.redirect_uri}
+    handles = {"handle": begun.handle or "", "claimed_handle": begun.claimed_handle or ""}
     forget_expired(now)
     OAuthRequest.objects.create(
         id=row,
@@ -58,7 +59,7 @@ def begin_attempt(name: str, client: Client, target: str, browser: str, sender: 
         client_id=client.client_id,
         key_id=client.kid,
         next=target[:2048],
-        sealed=seal(row, secrets | asked | {"handle": begun.handle or ""}),
+        sealed=seal(row, secrets | asked | handles),
         expires_at=now + AWAITED,
     )
     return Departure(account, begun.address, secret)
@@ -88,8 +89,8 @@ def finish_attempt(attempt: OAuthRequest, query: Mapping[str, str], sender: Dpop
     client = bound_client(attempt.client_id, attempt.key_id, secrets.pop("redirect_uri"))
     if client is None:
         raise OAuthRefused(f"the key of this site was removed meanwhile; {START_AGAIN}")
-    handle = secrets.pop("handle") or None
-    begun = Begun(address="", did=attempt.did, handle=handle, **secrets)
+    handle, claimed_handle = secrets.pop("handle") or None, secrets.pop("claimed_handle") or None
+    begun = Begun(address="", did=attempt.did, handle=handle, claimed_handle=claimed_handle, **secrets)
     grant = redeem(sender, settings.PLC_URL, client, begun, query)
     try:
         if not OwnServer(sender, grant).get_session().active:

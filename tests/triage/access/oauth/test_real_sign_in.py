@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from ingest.errors import OAuthRefused
+from ingest.errors import FetchProblem, OAuthRefused
 from ingest.oauth import flow
 from tests.peers.network import Account
 from tests.triage.access.oauth.conftest import Site
@@ -76,6 +76,27 @@ def test_a_person_signs_in_by_handle_as_their_did_with_the_role_that_it_has(oaut
     session = OAuthSession.objects.get()
     assert (session.scope, session.issuer, session.server) == ("atproto", *["https://pds.example.test"] * 2)
     assert session.client_id == f"{oauth_site.origin}/oauth/client-metadata.json"
+
+
+@pytest.mark.parametrize(
+    ("stored", "domain", "kept"),
+    [("own", True, True), ("own", False, False), ("own", None, True), ("old", None, False)],
+)
+def test_a_handle_that_the_account_gave_up_is_forgotten_but_not_because_its_host_is_down(
+    oauth_site: Site, join: Join, monkeypatch: pytest.MonkeyPatch, stored: str, domain: bool | None, kept: bool
+) -> None:
+    def ask_domain(*_: object) -> bool:
+        if domain is None:
+            raise FetchProblem("the host is down", retry=True)
+        return domain
+
+    ana, browser = join("ana"), oauth_site.browser()
+    handle = ana.handle if stored == "own" else "former.example.com"
+    Person.objects.create(did=ana.did, handle=handle)
+    monkeypatch.setattr(flow, "handle_is_verified", ask_domain)
+    oauth_site.sign_in(browser, ana, handle=ana.did)
+    assert signed_in_as(browser) == ana.did
+    assert Person.objects.get().handle == (handle if kept else "")
 
 
 def test_a_browser_on_the_same_machine_signs_in_without_a_public_address(
@@ -241,7 +262,8 @@ def test_no_secret_of_a_sign_in_is_in_an_answer_a_log_or_in_plain_in_the_account
     secrets |= unseal(session.id, session.sealed) | {"code": query["code"], "state": query["state"]}
     secrets["site's key"] = re.findall(r'"d\\":\\"([^"\\]+)', configured.OAUTH_CLIENT_KEYS.read_text())[0]
     secrets["session's key"] = re.findall(r'"d":"([^"]+)', secrets.pop("key"))[0]
-    secret = {name: secrets[name] for name in secrets.keys() - {"issuer", "scope", "handle", "redirect_uri"}}
+    public = {"issuer", "scope", "handle", "claimed_handle", "redirect_uri"}
+    secret = {name: secrets[name] for name in secrets.keys() - public}
     assert secret.keys() >= {
         "verifier",
         "access_token",
