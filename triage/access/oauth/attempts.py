@@ -65,23 +65,23 @@ def begin_attempt(name: str, client: Client, target: str, browser: str, sender: 
     return Departure(account, begun.address, secret)
 
 
-def take_attempt(state: str, browser: str, now: datetime) -> OAuthRequest:
-    """Return the attempt with this state that this browser began, and forget it: each is answered once.
-
-    Raises OAuthRefused.
-    """
-    mine = OAuthRequest.objects.filter(
-        state_hash=secret_hash(state), browser_hash=secret_hash(browser), expires_at__gt=now
-    )
-    attempt = mine.first()
-    # Forgotten before the code is sent: a code that is sent twice ends the person's session at their server.
-    if attempt is None or not mine.delete()[0]:
+def find_attempt(state: str, browser: str, now: datetime) -> OAuthRequest:
+    """Return the attempt with this state that this browser began. Raises OAuthRefused."""
+    hashes = {"state_hash": secret_hash(state), "browser_hash": secret_hash(browser)}
+    attempt = OAuthRequest.objects.filter(**hashes, expires_at__gt=now).first()
+    if attempt is None:
         raise OAuthRefused(STRANGE)
     return attempt
 
 
 def finish_attempt(attempt: OAuthRequest, query: Mapping[str, str], sender: DpopSender) -> tuple[Grant, Client]:
-    """Return what the person's server grants, and the client that it is bound to. Raises OAuthRefused."""
+    """Return what the person's server grants, and the client that it is bound to; each attempt is answered once.
+
+    Raises OAuthRefused.
+    """
+    # Forgotten before the code is sent: a code that is sent twice ends the person's session at their server.
+    if not OAuthRequest.objects.filter(pk=attempt.pk).delete()[0]:
+        raise OAuthRefused(STRANGE)
     try:
         secrets = unseal(attempt.id, attempt.sealed)
     except Undecryptable:

@@ -1,8 +1,8 @@
 """This site as a client of people's authorization servers, and its own way out to them.
 
 With PUBLIC_ORIGIN it is a confidential client that proves itself with a key; a browser on the same machine reaches
-a site without one as a public client. Few sign-ins are under way at once, so that slow servers of strangers cannot
-hold every thread.
+a site without one as a public client. Few sign-ins are under way at once, one of a network, and each ends after a fixed
+time, so that slow servers of strangers cannot hold every thread.
 """
 
 import threading
@@ -17,6 +17,7 @@ from django.http import HttpRequest
 from django.http.request import split_domain_port
 
 from ingest.http.fetcher import Fetcher
+from ingest.http.sockets import end_within
 from ingest.oauth.client import Client, make_loopback_client, make_site_client
 from ingest.oauth.dpop import DpopSender
 from triage.access.oauth.keys import find_key, key_in_use, read_keys
@@ -25,11 +26,12 @@ from triage.access.requests import is_local
 SCOPE = "atproto"  # who the person is: no right to read or write anything
 AT_ONCE = 3  # of the web process's 8 threads
 SECONDS = 8.0  # for one request to a stranger's server, while a person waits
-_places = threading.BoundedSemaphore(AT_ONCE)
+WHOLE_SECONDS = 20.0  # for all requests of a start, or of a way back, together
+_lock, _holders = threading.Lock(), set[str]()
 
 
 class TooBusy(Exception):
-    """As many sign-ins as are allowed wait for people's servers already."""
+    """As many sign-ins as are allowed wait for people's servers already, at all or of this network."""
 
 
 def sign_in_origin(request: HttpRequest) -> str:
@@ -72,14 +74,21 @@ def bound_client(client_id: str, key_id: str, redirect_uri: str = "") -> Client 
 
 
 @contextmanager
-def sign_in_place() -> Generator[DpopSender]:
-    """Take one of the few places for people who are not signed in yet. Raises TooBusy at once if all are taken."""
-    if not _places.acquire(blocking=False):
-        raise TooBusy
+def sign_in_place(network: str) -> Generator[DpopSender]:
+    """Take one of the few places for people who are not signed in yet. Raises TooBusy at once if there is none.
+
+    Each network has one (`throttle.network_of`), for WHOLE_SECONDS at most.
+    """
+    with _lock:
+        if network in _holders or len(_holders) >= AT_ONCE:
+            raise TooBusy
+        _holders.add(network)
     try:
-        yield web_sender()
+        with end_within(WHOLE_SECONDS):
+            yield web_sender()
     finally:
-        _places.release()
+        with _lock:
+            _holders.remove(network)
 
 
 def web_sender() -> DpopSender:

@@ -16,7 +16,8 @@ from ingest.errors import FetchProblem, OAuthRefused
 from ingest.oauth import flow
 from tests.peers.network import Account
 from tests.triage.access.oauth.conftest import Site
-from triage.access.oauth import attempts, sessions
+from triage.access import throttle
+from triage.access.oauth import attempts, client, sessions
 from triage.access.oauth.client import AT_ONCE, sign_in_place, web_sender
 from triage.access.oauth.encryption import unseal
 from triage.access.oauth.sessions import IN_BROWSER, SessionEnded, current_grant, revoke_ended
@@ -316,12 +317,39 @@ def test_who_comes_while_as_many_as_may_wait_for_their_servers_is_told_to_try_ag
     ana, browser = join("ana"), oauth_site.browser()
     query = oauth_site.visit(oauth_site.leave(browser, ana), ana).consent()
     with ExitStack() as busy:
-        for _ in range(AT_ONCE):
-            busy.enter_context(sign_in_place())
+        for number in range(AT_ONCE):
+            busy.enter_context(sign_in_place(f"203.0.113.{number}/32"))
         answer = browser.post("/oauth/start", {"handle": ana.handle})
         assert (answer.status_code, answer["Retry-After"]) == (503, "10")
         assert "Too many people are signing in" in told(browser, browser.get("/oauth/callback", query))
+        made_up = browser.get("/oauth/callback", query | {"state": "made up"})
+        assert NOT_BEGUN_HERE in told(browser, made_up), "this needs no place"
     assert browser.get("/oauth/callback", query)["Location"] == "/", "the way back still works"
+
+
+def test_slow_servers_of_one_network_leave_the_places_of_others(oauth_site: Site, join: Join) -> None:
+    ana = join("ana")
+
+    def start_beside() -> int:
+        form = {"handle": ana.handle}
+        return oauth_site.browser().post("/oauth/start", form, REMOTE_ADDR="2001:db8::8").status_code
+
+    with sign_in_place(throttle.network_of("2001:db8::7")):
+        assert [start_beside() for _ in range(AT_ONCE)] == [503] * AT_ONCE
+        assert oauth_site.sign_in(oauth_site.browser(), ana)["Location"] == "/"
+    assert start_beside() == 200
+
+
+def test_a_start_and_a_way_back_end_in_time_however_many_servers_are_slow(
+    oauth_site: Site, join: Join, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ana, browser = join("ana"), oauth_site.browser()
+    query = oauth_site.visit(oauth_site.leave(browser, ana), ana).consent()
+    monkeypatch.setattr(client, "WHOLE_SECONDS", 0.0)
+    answer = browser.post("/oauth/start", {"handle": ana.handle})
+    assert (answer.status_code, "took too long to answer" in answer.content.decode()) == (403, True)
+    assert "took too long to answer" in told(browser, browser.get("/oauth/callback", query))
+    assert web_sender().fetcher.left_alone() == []
 
 
 def refuse() -> None:
