@@ -4,6 +4,7 @@ A refresh token works once: whoever sends a used one ends the session at its ser
 of the row, and stores the new tokens before anybody uses them; all others wait and read the row again.
 """
 
+import logging
 import time
 import uuid
 from collections.abc import Callable, Collection
@@ -22,6 +23,7 @@ from ingest.oauth.dpop import DpopSender
 from ingest.oauth.flow import Grant, refresh, revoke
 from triage.access.oauth.client import bound_client
 from triage.access.oauth.encryption import Undecryptable, seal, unseal
+from triage.access.oauth.keys import KeyProblem
 from triage.access.tokens import new_secret
 from triage.models import OAuthSession, Person
 
@@ -34,6 +36,7 @@ USED_STEP = timedelta(minutes=1)  # a write for each use would queue everybody b
 REVOKED_WITHIN = timedelta(days=1)  # then a server that cannot be told is left to its own expiry
 REVOKED_AT_ONCE = 20
 FREE = datetime(1970, 1, 1, tzinfo=UTC)  # `lease_until` of a row that nobody refreshes
+log = logging.getLogger(__name__)
 
 
 class SessionEnded(Exception):
@@ -233,6 +236,9 @@ def _is_revoked(row: OAuthSession, sender: DpopSender) -> bool:
             revoke(sender, client, grant)
     except Undecryptable:
         return True
+    except KeyProblem as problem:  # the operator may put the key file back
+        log.error("a session could not be revoked: %s", problem)
+        return False
     except FetchProblem as problem:
         return not problem.retry
     return True

@@ -29,6 +29,7 @@ from triage.access.oauth import sessions
 from triage.access.oauth.client import web_sender
 from triage.access.oauth.sessions import LEASE, SessionEnded, current_grant, end_sessions, end_unused, revoke_ended
 from triage.models import OAuthSession, Person
+from trustsite.worker import handover
 
 pytestmark = pytest.mark.django_db(transaction=True)
 AT_ONCE = 50
@@ -186,6 +187,16 @@ def test_a_server_that_cannot_be_told_is_told_again_for_a_day(session: UUID, mon
     assert revoke_ended(web_sender(), now + timedelta(days=1)) == 0
     assert revoke_ended(web_sender(), now + timedelta(days=1, seconds=1)) == 1
     assert not OAuthSession.objects.exists()
+
+
+def test_a_damaged_key_file_keeps_nobody_from_being_erased_and_is_waited_for(session: UUID) -> None:
+    now, keys = timezone.now(), configured.OAUTH_CLIENT_KEYS.read_bytes()
+    configured.OAUTH_CLIENT_KEYS.write_text("damaged")
+    handover._revoke_sessions(Person.objects.get().did)
+    end_sessions([session], OAuthSession.Ended.PERSON, now)
+    assert revoke_ended(web_sender(), now) == 0
+    configured.OAUTH_CLIENT_KEYS.write_bytes(keys)
+    assert revoke_ended(web_sender(), now) == 1
 
 
 def test_a_kill_at_any_moment_of_a_refresh_leaves_the_session_whole_or_asks_to_sign_in_again(
