@@ -55,6 +55,7 @@ MAY_IMPORT = {
         "ingest.errors",
         "ingest.files",
         "ingest.http.fetcher",
+        "ingest.http.sockets.end_within",
         "ingest.json_decoding",
         "ingest.lookups.forge",  # a maintainer's click merges at once
         "ingest.oauth",

@@ -111,10 +111,10 @@ def drop_what_ended() -> None:
         SessionStore.clear_expired()
         end_unused(timezone.now())
         forget_expired(timezone.now())
-        remove_unbound_keys()
         with middleware.snapshot_reader().pin() as snapshot:
             if snapshot is not None:
                 snoozing.forget_ended(snapshot, timezone.now())
+        remove_unbound_keys()  # last: a damaged key file ends this in an exception, which the log tells
     finally:
         close_old_connections()
 

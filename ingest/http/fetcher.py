@@ -355,7 +355,7 @@ class Fetcher:
                 f"headers over {HEADER_LIMIT} bytes" if leash.budget == HEADER_LIMIT else f"more than {limit} bytes"
             )
             return FetchProblem(f"{target.host} sent {excess}", too_large=True)
-        if _timed_out(error, leash):
+        if _timed_out(error, leash) and not leash.is_shortened:
             self.manners.note_stall(target.authority)
         return _explain_broken(error, target.host, leash)
 

@@ -4,12 +4,14 @@ The names of strangers' hosts are looked up within a bounded time, and every add
 """
 
 import ipaddress
+import math
 import re
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -78,15 +80,33 @@ def quoted(text: str, longest: int = 100) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in shown)[:longest]
 
 
+_deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)  # monotonic, of several requests together
+
+
+@contextmanager
+def end_within(seconds: float) -> Generator[None]:
+    """End every request that is made inside, in this thread, after so many seconds from now for all of them."""
+    token = _deadline.set(min(_deadline.get(), time.monotonic() + seconds))
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
 class LeashEnd(OSError):
     """Raised inside a read to end a request whose time or bytes are used up."""
 
 
 class Leash:
-    """The limits of one request: time until a deadline, bytes on the wire, and the fetcher being open."""
+    """The limits of one request: time until a deadline, bytes on the wire, and the fetcher being open.
+
+    `is_shortened`: the requests before it left less time than its own, so its end says nothing of its peer.
+    """
 
     def __init__(self, seconds: float, closed: threading.Event) -> None:
-        self.ends, self.budget, self.received, self.closed = time.monotonic() + seconds, HEADER_LIMIT, 0, closed
+        own_end = time.monotonic() + seconds
+        self.ends, self.is_shortened = min(own_end, _deadline.get()), _deadline.get() < own_end
+        self.budget, self.received, self.closed = HEADER_LIMIT, 0, closed
 
     def left(self) -> float:
         """Return the seconds that remain. Raises LeashEnd when none do."""

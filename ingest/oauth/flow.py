@@ -34,12 +34,16 @@ _RequestUri = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._~:%+/=-]+$", ma
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An account, and where it signs in. `handle` is None unless its own domain names the DID."""
+    """An account, and where it signs in. `handle` is None unless its own domain names the DID.
+
+    `claimed_handle` is the one in the account's identity document, unless the handle's domain denies it.
+    """
 
     did: str
     handle: str | None
     pds: str  # https origin
     server: AuthorizationServer
+    claimed_handle: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +56,17 @@ class Begun:
     key: str = field(repr=False)  # the session's own DPoP key
     did: str
     handle: str | None
+    claimed_handle: str | None
     issuer: str
     scope: str
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A session of a person at their own server. `kid` names the client's key that it is bound to, "" for none."""
+    """A session of a person at their own server. `kid` names the client's key that it is bound to, "" for none.
+
+    `claimed_handle` is known at the sign-in alone, as for an account.
+    """
 
     did: str
     handle: str | None
@@ -70,6 +78,7 @@ class Grant:
     expires_at: datetime  # naive UTC, of the access token
     key: str = field(repr=False)
     kid: str
+    claimed_handle: str | None = None
 
 
 class _Pushed(msgspec.Struct):
@@ -115,16 +124,18 @@ def discover(fetcher: Fetcher, plc_url: str, name: str) -> Account:
     identity = read_identity(fetcher, plc_url, did)
     if handle is not None and identity.handle != handle:
         raise OAuthRefused(f"{handle} leads to an account that does not call itself so; use its DID, {did}")
-    if handle is None and identity.handle is not None:
+    claimed_handle = identity.handle
+    if handle is None and claimed_handle is not None:
         with suppress(FetchProblem):  # a DID signs in also while the host of its handle is down
-            handle = identity.handle if handle_is_verified(fetcher, identity.handle, did) else None
-    return _find_server(fetcher, identity, handle)
+            handle = claimed_handle = claimed_handle if handle_is_verified(fetcher, claimed_handle, did) else None
+    return _find_server(fetcher, identity, handle, claimed_handle)
 
 
-def _find_server(fetcher: Fetcher, identity: Identity, handle: str | None) -> Account:
+def _find_server(fetcher: Fetcher, identity: Identity, handle: str | None, claimed_handle: str | None) -> Account:
     if identity.pds is None:
         raise OAuthRefused(f"{identity.did} has no data server, so nobody can sign in with it")
-    return Account(identity.did, handle, identity.pds, find_authorization_server(fetcher, identity.pds))
+    server = find_authorization_server(fetcher, identity.pds)
+    return Account(identity.did, handle, identity.pds, server, claimed_handle)
 
 
 @_explained()
@@ -147,7 +158,17 @@ def push_request(sender: DpopSender, client: Client, account: Account, scope: st
     pushed = decode_answer(server.host, answer, _Pushed)
     query = urlencode({"client_id": client.client_id, "request_uri": pushed.request_uri})
     address = f"{server.authorization_endpoint}?{query}"
-    return Begun(address, state, pkce.verifier, dump_key(key), account.did, account.handle, server.issuer, scope)
+    return Begun(
+        address=address,
+        state=state,
+        verifier=pkce.verifier,
+        key=dump_key(key),
+        did=account.did,
+        handle=account.handle,
+        claimed_handle=account.claimed_handle,
+        issuer=server.issuer,
+        scope=scope,
+    )
 
 
 @_explained()
@@ -157,7 +178,10 @@ def redeem(sender: DpopSender, plc_url: str, client: Client, begun: Begun, query
     Raises OAuthRefused.
     """
     code = _read_callback(begun, query)
-    account = _find_server(sender.fetcher, read_identity(sender.fetcher, plc_url, begun.did), begun.handle)
+    identity = read_identity(sender.fetcher, plc_url, begun.did)
+    is_same = identity.handle == begun.claimed_handle  # else the account was given another one meanwhile
+    handles = (begun.handle, begun.claimed_handle) if is_same else (None, None)
+    account = _find_server(sender.fetcher, identity, *handles)
     server = account.server
     if server.issuer != begun.issuer:
         raise OAuthRefused(f"the account moved to another server while you signed in; {START_AGAIN}")
@@ -185,7 +209,8 @@ def refresh(sender: DpopSender, plc_url: str, client: Client, grant: Grant) -> G
         raise OAuthRefused("your sign-in has ended; sign in again", ended=True)
     if client.kid != grant.kid:
         raise OAuthRefused("this site no longer has the key of your sign-in; sign in again", ended=True)
-    account = _find_server(sender.fetcher, read_identity(sender.fetcher, plc_url, grant.did), grant.handle)
+    identity = read_identity(sender.fetcher, plc_url, grant.did)
+    account = _find_server(sender.fetcher, identity, grant.handle, grant.claimed_handle)
     server = account.server
     if server.issuer != grant.issuer:
         raise OAuthRefused("your account moved to another server; sign in again", ended=True)
@@ -255,6 +280,7 @@ def _read_grant(sender: DpopSender, client: Client, account: Account, key: str, 
         expires_at=wall_now() + lifetime,
         key=key,
         kid=client.kid,
+        claimed_handle=account.claimed_handle,
     )
     if tokens.sub != account.did:
         sentence = (

@@ -256,11 +256,17 @@ def refuse_reading(request: Request) -> HttpResponse:
 
 
 def person_for(did: str, snapshot: Snapshot | None, handle: str | None = None) -> Person:
-    """Return the account of a DID, created if there is none, with `handle` or else the verified one in the snapshot."""
+    """Return the account of a DID, created if there is none, with `handle` or else the verified one in the snapshot.
+
+    `handle` is known to be theirs now, so others lose it. One from the snapshot may be old: nobody loses it by that.
+    """
     score = read.score(snapshot, did) if snapshot else None
     shown_handle = handle or (parse_handle(score.person.name) if score else None)
     person, _ = Person.objects.get_or_create(did=did)
-    if shown_handle and person.handle != shown_handle:
+    others = Person.objects.filter(handle__iexact=shown_handle or "").exclude(Q(pk=person.pk) | Q(handle=""))
+    if handle:
+        others.update(handle="")
+    if shown_handle and person.handle != shown_handle and not others.exists():
         person.handle = shown_handle
         person.save(update_fields=["handle"])
     return person

@@ -34,7 +34,7 @@ class OAuthSession(Row):
 
     It is bound for life to the client (`client_id`) and the client's key (`key_id`, "" for the public client) that
     began it. `scope`: what was granted. Whoever writes their `lease` while `lease_until` is past may refresh the
-    tokens. An ended session is kept until its server was told.
+    tokens. An ended session is kept until its server was told; then `lease_until` is when that was last tried.
     """
 
     class Ended(models.TextChoices):

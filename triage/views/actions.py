@@ -9,7 +9,6 @@ from datetime import datetime
 from functools import wraps
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render, resolve_url
@@ -24,7 +23,7 @@ from ingest.oauth.scopes import Act
 from ingest.store.snapshots import Snapshot
 from scoring.queries import read
 from scoring.queries.read import QueueRow, Subject
-from triage.access.oauth.client import TooBusy, sign_in_place
+from triage.access.oauth.client import TooBusy, acting_place
 from triage.access.oauth.keys import KeyProblem
 from triage.access.oauth.sessions import held_session
 from triage.access.permissions import Role, SignInNeeded, require, require_reader
@@ -132,7 +131,7 @@ def take_back_approval(request: Request, snapshot: Snapshot) -> HttpResponse:
     if session is None:
         raise ActionProblem(NO_ACCOUNT_TO_SEND)
     try:
-        with sign_in_place(settings.FETCH_TIMEOUT_SECONDS) as sender:
+        with acting_place(session.person.pk) as sender:
             own_records.take_back_approval(session, request.POST.get("key", ""), sender, timezone.now())
     except own_records.ScopeNeeded as needed:
         return to_grant(request, needed.act)
@@ -167,7 +166,7 @@ def merge(request: Request, snapshot: Snapshot) -> HttpResponse:
         raise ActionProblem(NOT_OFFERED)
     has_looked = bool(request.POST.get("looked"))
     try:
-        with sign_in_place(settings.FETCH_TIMEOUT_SECONDS) as sender:
+        with acting_place(session.person.pk) as sender:
             merged = merging.merge_as(session, snapshot, subject.uri, has_looked, sender, timezone.now)
     except own_records.ScopeNeeded as needed:
         return to_grant(request, needed.act)

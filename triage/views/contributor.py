@@ -1,6 +1,7 @@
 """Pages on which contributors see their data and object: through a maintainer's link, or signed in."""
 
 import threading
+import time
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -17,11 +18,13 @@ from django.views.decorators.http import require_POST, require_safe
 from ingest.atproto.syntax import MalformedDid, parse_did
 from ingest.store.snapshots import Snapshot
 from scoring.queries import read
+from triage.access import throttle
 from triage.access.permissions import (
     Role,
     SignInNeeded,
     handled_from,
     has_admin,
+    is_invited,
     offered_roles,
     session_roles,
     signed_in,
@@ -42,9 +45,10 @@ from triage.views.about import first_answer
 
 DATA, DECISION = ContributorLink.Purpose.DATA, ContributorLink.Purpose.DECISION
 # Reading every table for one person takes seconds in a large store: one export at a time leaves the pages their
-# threads.
+# threads. Only people with a role wait for it: anybody can sign in, and eight who wait would hold every thread.
 _reading = threading.Lock()
 WAIT_SECONDS = 5.0
+READS_A_MINUTE = 20  # of one person
 SHOWN = 20  # open pull requests on a contributor's own page
 WRITTEN_SHOWN = 20  # of the texts that maintainers wrote about one, each 2,000 characters at most
 AnyResponse = TypeVar("AnyResponse", bound=HttpResponseBase)
@@ -227,6 +231,12 @@ def refused(request: Request, status: int, sentence: str, wrote: str = "") -> Ht
     return _unlisted(render(request, "error.html", shown, status=status))
 
 
+def _put_off(request: Request, status: int, sentence: str, seconds: int) -> HttpResponse:
+    response = refused(request, status, sentence)
+    response["Retry-After"] = str(seconds)
+    return response
+
+
 def _own(request: Request, did: str, pull_uri: str) -> tuple[str, str]:
     """Return the pull request that a contributor objects to and its repository's key.
 
@@ -259,11 +269,13 @@ def _repository_of(request: Request, did: str, pull_uri: str) -> str:
 
 
 def _data(request: Request, did: str, token: str) -> HttpResponseBase:
-    whole = request.GET.get("form") == "json"
-    if not _reading.acquire(timeout=WAIT_SECONDS):
-        response = refused(request, 503, "Another export is running. Try again in a minute.")
-        response["Retry-After"] = "60"
-        return response
+    whole, now = request.GET.get("form") == "json", time.time()
+    reader = str(request.user.did) if isinstance(request.user, Person) else did
+    if throttle.count("data", reader, throttle.MINUTE, now) > READS_A_MINUTE:
+        wait = throttle.seconds_left(throttle.MINUTE, now)
+        return _put_off(request, 429, f"You opened this page too often. Try again in {wait} seconds.", wait)
+    if not _reading.acquire(timeout=WAIT_SECONDS if is_invited(request) else 0):
+        return _put_off(request, 503, "Another export is running. Try again in a minute.", throttle.MINUTE)
     try:
         stored = _stored(request, did, whole)
     finally:

@@ -29,9 +29,9 @@ from triage.access.oauth.attempts import (
     Departure,
     begin_attempt,
     describe_browser,
+    find_attempt,
     finish_attempt,
     give_back,
-    take_attempt,
 )
 from triage.access.oauth.client import TooBusy, client_for, sign_in_place, site_client
 from triage.access.oauth.keys import KeyProblem, read_keys
@@ -40,7 +40,7 @@ from triage.access.permissions import require_reader, signed_in
 from triage.access.problems import NOTHING, ApiProblem, problem_response
 from triage.access.requests import Request
 from triage.access.sign_in import SignInProblem, safe_next, show_problem, sign_in_account
-from triage.models import OAuthSession
+from triage.models import OAuthRequest, OAuthSession, Person
 from triage.presenters.comments import own_account
 from triage.services import own_records
 
@@ -82,8 +82,8 @@ def start(request: Request) -> HttpResponse:
     A redirect would not: the policy of our pages lets forms lead to this site alone.
     """
     try:
-        _count_start(request)
-        with _explained(), sign_in_place() as sender:
+        network = _count_start(request)
+        with _explained(), sign_in_place(network) as sender:
             departure = _depart(request, sender, request.POST.get("handle", "")[:LONGEST_DID], IDENTITY)
     except SignInProblem as problem:
         return show_problem(request, problem)
@@ -105,9 +105,9 @@ def grant(request: Request) -> HttpResponse:
     if request.method != "POST":
         return render(request, "sign_in/grant.html", shown)
     try:
-        _count_start(request)
+        network = _count_start(request)
         scope = scope_to_ask(session.scope, act, settings.LEXICON_AUTHORITY)
-        with _explained(), sign_in_place() as sender:
+        with _explained(), sign_in_place(network) as sender:
             departure = _depart(request, sender, str(session.person.did), scope)
     except SignInProblem as problem:
         return render(request, "sign_in/grant.html", shown | {"problem": problem.sentence}, status=problem.status)
@@ -137,8 +137,10 @@ def _leave(request: Request, departure: Departure, words: str = "") -> HttpRespo
 def callback(request: Request) -> HttpResponse:
     """Sign in the person whose server sent this browser back; always lead on, so that no page has this address."""
     try:
-        with _explained(), sign_in_place() as sender:
-            target = _arrive(request, sender)
+        with _explained():  # an answer to no attempt takes no place, and one that finds no place can be sent again
+            attempt = find_attempt(request.GET.get("state", ""), request.COOKIES.get(COOKIE, ""), timezone.now())
+            with sign_in_place(throttle.network_of(request.META.get("REMOTE_ADDR", ""))) as sender:
+                target = _arrive(request, attempt, sender)
     except SignInProblem as problem:
         messages.error(request, problem.sentence)
         return redirect("sign_in")
@@ -188,13 +190,14 @@ def _publish(document: Callable[[Client], dict[str, Any]]) -> HttpResponse:
     return response
 
 
-def _count_start(request: HttpRequest) -> None:
-    """Count every start against the visitor's address: each makes this site ask servers that a stranger names."""
+def _count_start(request: HttpRequest) -> str:
+    """Count a start against the visitor's network, and return that: each asks servers that a stranger names."""
     now = time.time()
     network = throttle.network_of(request.META.get("REMOTE_ADDR", ""))
     if throttle.count("oauth", network, throttle.WINDOW_SECONDS, now) > throttle.LIMIT:
         wait = throttle.seconds_left(throttle.WINDOW_SECONDS, now)
         raise SignInProblem(429, f"Too many sign-in attempts from your address. Try again in {wait} seconds.", wait)
+    return network
 
 
 @contextmanager
@@ -223,16 +226,17 @@ def _depart(request: Request, sender: DpopSender, name: str, scope: str) -> Depa
     return begin_attempt(name, client, safe_next(request), browser, sender, now, scope)
 
 
-def _arrive(request: Request, sender: DpopSender) -> str:
+def _arrive(request: Request, attempt: OAuthRequest, sender: DpopSender) -> str:
     """Finish the attempt that this browser began; return where it leads."""
     now = timezone.now()
-    attempt = take_attempt(request.GET.get("state", ""), request.COOKIES.get(COOKIE, ""), now)
     grant, client = finish_attempt(attempt, request.GET.dict(), sender)
     browser = describe_browser(request.headers.get("User-Agent", ""))
     before = request.session.get(IN_BROWSER)
     try:
         with transaction.atomic():
             person = sign_in_account(request, grant.did, grant.handle)
+            if grant.handle is None and person.handle != (grant.claimed_handle or ""):
+                Person.objects.filter(pk=person.pk).update(handle="")  # the account gave it up
             session = begin_session(grant, client, person, browser, now)
             if before:  # what waits to be sent goes on with the new session
                 own_records.hand_on(person, uuid.UUID(before), session)

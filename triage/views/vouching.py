@@ -1,6 +1,5 @@
 """Vouching for a contributor from their page, in one's own name."""
 
-from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpResponse
@@ -11,7 +10,7 @@ from django.views.decorators.http import require_POST
 
 from ingest.atproto.syntax import MalformedDid, parse_did
 from scoring.queries.read import ContributorPage
-from triage.access.oauth.client import TooBusy, sign_in_place
+from triage.access.oauth.client import TooBusy, acting_place
 from triage.access.oauth.keys import KeyProblem
 from triage.access.oauth.sessions import held_session
 from triage.access.permissions import Role, roles_of, signed_in
@@ -51,7 +50,7 @@ def _send(request: Request, page: ContributorPage) -> None:
         raise ActionProblem(NO_ACCOUNT_TO_SEND)
     did = page.score.person.did
     try:
-        with sign_in_place(settings.FETCH_TIMEOUT_SECONDS) as sender:
+        with acting_place(session.person.pk) as sender:
             if "back" in request.POST:
                 vouching.take_back(session, did, sender, now)
                 return

@@ -4,6 +4,7 @@ import pytest
 
 from ingest.errors import FetchProblem
 from ingest.http.fetcher import Fetcher
+from ingest.http.sockets import end_within
 from tests.ingest.http.fetched import HOST, PUBLIC, SHORT, fetcher_to
 from tests.ingest.peer import Request, Start, response
 from tests.waiting import ends_by_itself
@@ -80,6 +81,23 @@ def test_a_silent_server_ends_with_the_deadline(peer: Start) -> None:
 
     server = peer(silent)
     with ends_by_itself(), pytest.raises(FetchProblem, match="took too long"):
+        Fetcher(server.origin, SHORT).exchange("POST", URL, {}, b"x")
+
+
+def test_requests_that_end_together_end_in_time_and_the_last_one_is_not_blamed_on_its_host(peer: Start) -> None:
+    def silent(_: Request) -> bytes:
+        server.stopped.wait()
+        return b""
+
+    server = peer(silent)
+    fetcher = Fetcher(server.origin)
+    with end_within(SHORT), end_within(1_000), ends_by_itself():
+        for _ in range(2):
+            with pytest.raises(FetchProblem, match="took too long") as caught:
+                fetcher.exchange("POST", URL, {}, b"x")
+            assert caught.value.retry
+    assert fetcher.left_alone() == []
+    with pytest.raises(FetchProblem, match="took too long"):
         Fetcher(server.origin, SHORT).exchange("POST", URL, {}, b"x")
 
 

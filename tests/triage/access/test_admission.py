@@ -16,13 +16,14 @@ from marshmallow import ValidationError
 from pytest_django import Settings
 
 from ingest.store.snapshots import SnapshotReader
+from scoring.queries import read
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, STRANGER, pull_uri
 from tests.triage.worlds.small_site import CABIN, OFFERED
 from triage.access import admission, tokens
 from triage.access.admission import SignInProblem, become_first_admin, check_code, let_in, make_code
 from triage.access.permissions import Role, has_admin, role_of, roles_of, set_role
 from triage.access.requests import SessionStore
-from triage.access.sign_in import issue_link, sign_in_account
+from triage.access.sign_in import find_person, issue_link, person_for, sign_in_account
 from triage.access.tokens import create_token, secret_hash
 from triage.models import Change, FirstAdminCode, LeaderboardWish, Maintainer, Objection, Person, RoleRequest
 from triage.services.erasure import account_of, forget_account
@@ -182,6 +183,22 @@ def test_a_refused_account_leaves_nothing_behind(settings: Settings) -> None:
     settings.SIGN_IN = "anyone"
     person = by_account(settings, STRANGER, "stranger.example")
     assert (person.handle, roles_of(person).highest()) == ("stranger.example", Role.NOBODY)
+
+
+def test_a_handle_goes_to_whoever_proved_it_and_its_former_holder_loses_it(settings: Settings) -> None:
+    for did, password in ((MALLORY, "nine lanterns at dusk"), (ANA, PASSWORD)):
+        person = by_account(settings, did, "ana.example.com")
+        person.set_password(password)
+        person.save()
+    assert find_person("ana.example.com", PASSWORD, 0) == somebody(ANA)
+    assert [person.handle for person in (somebody(MALLORY), somebody(ANA))] == ["", "ana.example.com"]
+    with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
+        assert snapshot is not None
+        score = read.score(snapshot, MARA)
+        assert score is not None
+        by_account(settings, ANA, score.person.name)
+        assert person_for(MARA, snapshot).handle == "", "a name in the snapshot may be old"
+        assert person_for(MARA, snapshot, score.person.name).handle == score.person.name
 
 
 def test_an_account_that_is_switched_off_does_not_come_in(settings: Settings) -> None:

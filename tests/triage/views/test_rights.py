@@ -25,6 +25,7 @@ from tests.triage.presenters.test_one_number import read_text
 from tests.triage.worlds.drawn_rows import ANA as PERSON
 from tests.triage.worlds.drawn_rows import pull_request
 from tests.triage.worlds.small_site import CABIN, HER_REASON, OFFERED, REASON, frames_of_it, play
+from triage.access import throttle
 from triage.access.tokens import DAYS, SIGNER, make_link, secret_hash
 from triage.models import Change, ContributorLink, LeaderboardWish, Maintainer, Objection, OutboxEntry, Person
 from triage.models.accounts import log_change
@@ -32,7 +33,7 @@ from triage.presenters.rights import steps_of
 from triage.services.deliveries import deliver_due
 from triage.services.erasure import forget_account
 from triage.services.objections import LONGEST, ObjectionProblem, answer, object_to, wish
-from triage.views import about
+from triage.views import about, contributor
 from trustsite.worker.handover import make_runtime
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small")]
@@ -167,6 +168,39 @@ def test_a_maintainer_reads_it_as_the_contributors_and_nobody_else_may(client: C
     assert "As this contributor sees it" in text(keeper(client).get(f"/c/{MARA}/data"))
     client.force_login(Person.objects.create(did=ANA))
     assert client.get(f"/c/{MARA}/data").status_code == 403
+
+
+class HeldBriefly:
+    """A lock that is free for whoever waits for it."""
+
+    def acquire(self, timeout: float) -> bool:
+        return timeout > 0
+
+    def release(self) -> None:
+        pass
+
+
+def test_only_people_with_a_role_wait_for_another_export(
+    client: Client, seed: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contributor, "_reading", HeldBriefly())
+    stranger = Client()
+    stranger.force_login(Person.objects.create(did=ANA))
+    for answer_now in (stranger.get("/me"), Client().get(data_address(link(seed)))):
+        assert (answer_now.status_code, answer_now["Retry-After"]) == (503, "60")
+    assert keeper(client).get(f"/c/{MARA}/data").status_code == 200
+
+
+def test_one_person_reads_what_is_stored_a_few_times_a_minute(seed: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contributor, "READS_A_MINUTE", 2)
+    monkeypatch.setattr(throttle, "MINUTE", 10**10)  # no minute ends during the test
+    stranger, other = Client(), Client()
+    stranger.force_login(Person.objects.create(did=ANA))
+    other.force_login(Person.objects.create(did=MALLORY))
+    answers = [stranger.get(address) for address in ("/me", "/me?form=json", "/me")]
+    assert [one.status_code for one in answers] == [200, 200, 429]
+    assert int(answers[-1]["Retry-After"]) > 0
+    assert other.get("/me").status_code == 200
 
 
 def test_the_whole_of_it_as_json_holds_no_threshold_no_folder_and_no_denounce_of_others(

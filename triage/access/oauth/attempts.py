@@ -59,6 +59,7 @@ def begin_attempt(
     row = uuid.uuid4()
     secrets = {"state": begun.state, "verifier": begun.verifier, "key": begun.key}
     asked = {"issuer": begun.issuer, "scope": begun.scope, "redirect_uri": client.redirect_uri}
+    handles = {"handle": begun.handle or "", "claimed_handle": begun.claimed_handle or ""}
     forget_expired(now)
     OAuthRequest.objects.create(
         id=row,
@@ -68,29 +69,29 @@ def begin_attempt(
         client_id=client.client_id,
         key_id=client.kid,
         next=target[:2048],
-        sealed=seal(row, secrets | asked | {"handle": begun.handle or ""}),
+        sealed=seal(row, secrets | asked | handles),
         expires_at=now + AWAITED,
     )
     return Departure(account, begun.address, secret)
 
 
-def take_attempt(state: str, browser: str, now: datetime) -> OAuthRequest:
-    """Return the attempt with this state that this browser began, and forget it: each is answered once.
-
-    Raises OAuthRefused.
-    """
-    mine = OAuthRequest.objects.filter(
-        state_hash=secret_hash(state), browser_hash=secret_hash(browser), expires_at__gt=now
-    )
-    attempt = mine.first()
-    # Forgotten before the code is sent: a code that is sent twice ends the person's session at their server.
-    if attempt is None or not mine.delete()[0]:
+def find_attempt(state: str, browser: str, now: datetime) -> OAuthRequest:
+    """Return the attempt with this state that this browser began. Raises OAuthRefused."""
+    hashes = {"state_hash": secret_hash(state), "browser_hash": secret_hash(browser)}
+    attempt = OAuthRequest.objects.filter(**hashes, expires_at__gt=now).first()
+    if attempt is None:
         raise OAuthRefused(STRANGE)
     return attempt
 
 
 def finish_attempt(attempt: OAuthRequest, query: Mapping[str, str], sender: DpopSender) -> tuple[Grant, Client]:
-    """Return what the person's server grants, and the client that it is bound to. Raises OAuthRefused."""
+    """Return what the person's server grants, and the client that it is bound to; each attempt is answered once.
+
+    Raises OAuthRefused.
+    """
+    # Forgotten before the code is sent: a code that is sent twice ends the person's session at their server.
+    if not OAuthRequest.objects.filter(pk=attempt.pk).delete()[0]:
+        raise OAuthRefused(STRANGE)
     try:
         secrets = unseal(attempt.id, attempt.sealed)
     except Undecryptable:
@@ -98,8 +99,8 @@ def finish_attempt(attempt: OAuthRequest, query: Mapping[str, str], sender: Dpop
     client = bound_client(attempt.client_id, attempt.key_id, secrets.pop("redirect_uri"))
     if client is None:
         raise OAuthRefused(f"the key of this site was removed meanwhile; {START_AGAIN}")
-    handle = secrets.pop("handle") or None
-    begun = Begun(address="", did=attempt.did, handle=handle, **secrets)
+    handle, claimed_handle = secrets.pop("handle") or None, secrets.pop("claimed_handle") or None
+    begun = Begun(address="", did=attempt.did, handle=handle, claimed_handle=claimed_handle, **secrets)
     grant = redeem(sender, settings.PLC_URL, client, begun, query)
     try:
         if not OwnServer(sender, grant).get_session().active:

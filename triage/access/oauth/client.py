@@ -1,13 +1,13 @@
 """This site as a client of people's authorization servers, and its own way out to them.
 
 With PUBLIC_ORIGIN it is a confidential client that proves itself with a key; a browser on the same machine reaches
-a site without one as a public client. Few sign-ins are under way at once, so that slow servers of strangers cannot
-hold every thread.
+a site without one as a public client. Few sign-ins are under way at once, one of a network, and each ends after a fixed
+time, so that slow servers of strangers cannot hold every thread.
 """
 
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from functools import cache
 from urllib.parse import urlsplit
@@ -17,6 +17,7 @@ from django.http import HttpRequest
 from django.http.request import split_domain_port
 
 from ingest.http.fetcher import Fetcher
+from ingest.http.sockets import end_within
 from ingest.oauth.client import Client, make_loopback_client, make_site_client
 from ingest.oauth.dpop import DpopSender
 from ingest.oauth.scopes import every_scope
@@ -25,11 +26,12 @@ from triage.access.requests import is_local
 
 AT_ONCE = 3  # of the web process's 8 threads
 SECONDS = 8.0  # for one request to a stranger's server, while a person waits
-_places = threading.BoundedSemaphore(AT_ONCE)
+WHOLE_SECONDS = 20.0  # for all requests of a start, or of a way back, together
+_lock, _holders = threading.Lock(), set[str]()
 
 
 class TooBusy(Exception):
-    """As many sign-ins as are allowed wait for people's servers already."""
+    """As many sign-ins as are allowed wait for people's servers already, at all or of this network."""
 
 
 def sign_in_origin(request: HttpRequest) -> str:
@@ -77,17 +79,28 @@ def bound_client(client_id: str, key_id: str, redirect_uri: str = "") -> Client 
 
 
 @contextmanager
-def sign_in_place(seconds: float = SECONDS) -> Generator[DpopSender]:
-    """Take one of the few places for what people's servers are asked while they wait. Raises TooBusy if all are taken.
+def sign_in_place(holder: str, seconds: float = SECONDS, whole: float | None = None) -> Generator[DpopSender]:
+    """Take one of the few places for what people's servers are asked while they wait. Raises TooBusy at once.
 
-    `seconds`: for one request.
+    Each holder has one: a network (`throttle.network_of`) or a person. `seconds` bound one request, `whole` all
+    of them (WHOLE_SECONDS).
     """
-    if not _places.acquire(blocking=False):
-        raise TooBusy
+    with _lock:
+        if holder in _holders or len(_holders) >= AT_ONCE:
+            raise TooBusy
+        _holders.add(holder)
     try:
-        yield web_sender(seconds)
+        with end_within(WHOLE_SECONDS if whole is None else whole):
+            yield web_sender(seconds)
     finally:
-        _places.release()
+        with _lock:
+            _holders.remove(holder)
+
+
+def acting_place(person: object) -> AbstractContextManager[DpopSender]:
+    """Take a place for acts in a signed-in person's name, one a person; a merge asks up to six servers in a row."""
+    seconds = settings.FETCH_TIMEOUT_SECONDS
+    return sign_in_place(f"person:{person}", seconds, 6 * seconds)
 
 
 def web_sender(seconds: float = SECONDS) -> DpopSender:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 from django.conf import settings
@@ -43,7 +44,7 @@ class StoredKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    keys: tuple[StoredKey, ...]
+    keys: Annotated[tuple[StoredKey, ...], msgspec.Meta(min_length=1)]
 
 
 @dataclass(frozen=True, slots=True)

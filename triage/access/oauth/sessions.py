@@ -4,8 +4,10 @@ A refresh token works once: whoever sends a used one ends the session at its ser
 of the row, and stores the new tokens before anybody uses them; all others wait and read the row again.
 """
 
+import logging
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,6 +24,7 @@ from ingest.oauth.dpop import DpopSender
 from ingest.oauth.flow import Grant, refresh, revoke
 from triage.access.oauth.client import bound_client
 from triage.access.oauth.encryption import Undecryptable, seal, unseal
+from triage.access.oauth.keys import KeyProblem
 from triage.access.requests import Request
 from triage.access.tokens import new_secret
 from triage.models import OAuthSession, Person
@@ -33,8 +36,9 @@ WAIT_SECONDS = 20.0
 LOOK_SECONDS = 0.05
 USED_STEP = timedelta(minutes=1)  # a write for each use would queue everybody behind SQLite's one writer
 REVOKED_WITHIN = timedelta(days=1)  # then a server that cannot be told is left to its own expiry
-REVOKED_AT_ONCE = 20
+REVOKED_AT_ONCE, OF_ONE_ISSUER = 20, 2  # sessions in a run: one slow server may not hold all the others up
 FREE = datetime(1970, 1, 1, tzinfo=UTC)  # `lease_until` of a row that nobody refreshes
+log = logging.getLogger(__name__)
 
 
 class SessionEnded(Exception):
@@ -126,10 +130,18 @@ def end_unused(now: datetime) -> int:
 def revoke_ended(sender: DpopSender, now: datetime) -> int:
     """Tell the servers of ended sessions, and delete those rows; return how many are gone.
 
-    A server that cannot be told is asked again for a day; then the row goes, and with it the tokens.
+    A server that cannot be told is asked again for a day; then the row goes, and with it the tokens. The sessions that
+    were tried longest ago come first: a try that failed leaves its time in `lease_until`.
     """
-    waiting = OAuthSession.objects.filter(ended_at__isnull=False, lease_until__lte=now).order_by("ended_at")
-    return sum(_revoke_row(row, sender, now) for row in waiting[:REVOKED_AT_ONCE])
+    waiting = OAuthSession.objects.filter(ended_at__isnull=False, lease_until__lte=now)
+    chosen, of_issuer = list[uuid.UUID](), Counter[str]()
+    for row_id, issuer in waiting.order_by("lease_until", "ended_at").values_list("pk", "issuer").iterator():
+        of_issuer[issuer] += 1
+        if of_issuer[issuer] <= OF_ONE_ISSUER:
+            chosen.append(row_id)
+        if len(chosen) == REVOKED_AT_ONCE:
+            break
+    return sum(_revoke_row(row, sender, now) for row in OAuthSession.objects.filter(pk__in=chosen))
 
 
 def revoke_all_of(did: str, sender: DpopSender) -> int:
@@ -230,6 +242,7 @@ def _note_use(row: OAuthSession, now: datetime) -> None:
 def _revoke_row(row: OAuthSession, sender: DpopSender, now: datetime) -> int:
     if _is_revoked(row, sender) or now - row.ended_at > REVOKED_WITHIN:
         return OAuthSession.objects.filter(pk=row.id).delete()[0]
+    OAuthSession.objects.filter(pk=row.id).update(lease_until=now)
     return 0
 
 
@@ -243,6 +256,9 @@ def _is_revoked(row: OAuthSession, sender: DpopSender) -> bool:
             revoke(sender, client, grant)
     except Undecryptable:
         return True
+    except KeyProblem as problem:  # the operator may put the key file back
+        log.error("a session could not be revoked: %s", problem)
+        return False
     except FetchProblem as problem:
         return not problem.retry
     return True

@@ -89,7 +89,7 @@ def test_a_key_is_not_retired_before_another_is_known_everywhere() -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{}", b'{"keys": [{"jwk": "{}", "made_at": "2026-11-20T12:00:00Z"}]}', b"\xff"]
+    "content", [b"", b"{}", b'{"keys": []}', b'{"keys": [{"jwk": "{}", "made_at": "2026-11-20T12:00:00Z"}]}', b"\xff"]
 )
 def test_a_damaged_file_is_told_in_a_sentence_and_never_overwritten(file: Path, content: bytes) -> None:
     file.parent.mkdir()

@@ -18,17 +18,31 @@ import pytest
 from django.conf import settings as configured
 from django.db import connection
 from django.utils import timezone
+from pytest_django import Settings
 
 from ingest.errors import OAuthRefused
+from ingest.http.fetcher import Fetcher
+from ingest.oauth.client import Client
+from ingest.oauth.dpop import DpopSender
 from ingest.oauth.flow import Grant, refresh
 from tests.conftest import Count, with_environment
+from tests.ingest.stream.frames import ANA, MALLORY
 from tests.peers.network import Account
 from tests.sources import PROJECT
 from tests.triage.access.oauth.conftest import Site
 from triage.access.oauth import sessions
 from triage.access.oauth.client import web_sender
-from triage.access.oauth.sessions import LEASE, SessionEnded, current_grant, end_sessions, end_unused, revoke_ended
+from triage.access.oauth.sessions import (
+    LEASE,
+    SessionEnded,
+    begin_session,
+    current_grant,
+    end_sessions,
+    end_unused,
+    revoke_ended,
+)
 from triage.models import OAuthSession, Person
+from trustsite.worker import handover
 
 pytestmark = pytest.mark.django_db(transaction=True)
 AT_ONCE = 50
@@ -186,6 +200,50 @@ def test_a_server_that_cannot_be_told_is_told_again_for_a_day(session: UUID, mon
     assert revoke_ended(web_sender(), now + timedelta(days=1)) == 0
     assert revoke_ended(web_sender(), now + timedelta(days=1, seconds=1)) == 1
     assert not OAuthSession.objects.exists()
+
+
+def test_a_damaged_key_file_keeps_nobody_from_being_erased_and_is_waited_for(session: UUID) -> None:
+    now, keys = timezone.now(), configured.OAUTH_CLIENT_KEYS.read_bytes()
+    configured.OAUTH_CLIENT_KEYS.write_text("damaged")
+    handover._revoke_sessions(Person.objects.get().did)
+    end_sessions([session], OAuthSession.Ended.PERSON, now)
+    assert revoke_ended(web_sender(), now) == 0
+    configured.OAUTH_CLIENT_KEYS.write_bytes(keys)
+    assert revoke_ended(web_sender(), now) == 1
+
+
+def test_one_person_with_a_slow_server_does_not_hold_up_the_revocation_of_others(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.OAUTH_KEY, now, told = "5e" * 32, timezone.now(), list[str]()
+
+    def end_one(did: str, issuer: str) -> None:
+        grant = Grant(did, None, issuer, issuer, "atproto", "a", "r", now.replace(tzinfo=None), "key", "")
+        client, person = Client("http://localhost", "", "atproto", None), Person.objects.get_or_create(did=did)[0]
+        row, later = begin_session(grant, client, person, "Firefox", now), OAuthSession.objects.count()
+        end_sessions([row.id], OAuthSession.Ended.PERSON, now + timedelta(seconds=later))
+
+    def revoke(_: object, client: Client, grant: Grant) -> bool:
+        told.append(grant.did)
+        if grant.did != ANA:
+            raise OAuthRefused("this server took too long to answer", retry=True)
+        return True
+
+    def run(minutes: int) -> list[str]:
+        told.clear()
+        sessions.revoke_ended(DpopSender(Fetcher()), now + timedelta(minutes=minutes))
+        return sorted(told)
+
+    monkeypatch.setattr(sessions, "revoke", revoke)
+    monkeypatch.setattr(sessions, "REVOKED_AT_ONCE", 4)
+    for did in (MALLORY, MALLORY, MALLORY, ANA):
+        end_one(did, f"https://{'slow' if did == MALLORY else 'own'}.example.org")
+    assert run(0) == [ANA, MALLORY, MALLORY], "two of one server, and whoever comes after them"
+    for number in range(6):
+        end_one(MALLORY, f"https://slow{number}.example.org")
+    end_one(ANA, "https://own.example.org")
+    assert [run(minute).count(ANA) for minute in (1, 2)] == [0, 1], "those that were never tried come first"
+    assert OAuthSession.objects.filter(lease_until__lte=sessions.FREE).count() == 0, "each was tried by then"
 
 
 def test_a_kill_at_any_moment_of_a_refresh_leaves_the_session_whole_or_asks_to_sign_in_again(

@@ -12,11 +12,12 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from ingest.errors import OAuthRefused
+from ingest.errors import FetchProblem, OAuthRefused
 from ingest.oauth import flow
 from tests.peers.network import Account
 from tests.triage.access.oauth.conftest import Site
-from triage.access.oauth import attempts, sessions
+from triage.access import throttle
+from triage.access.oauth import attempts, client, sessions
 from triage.access.oauth.client import AT_ONCE, sign_in_place, web_sender
 from triage.access.oauth.encryption import unseal
 from triage.access.oauth.sessions import IN_BROWSER, SessionEnded, current_grant, revoke_ended
@@ -76,6 +77,27 @@ def test_a_person_signs_in_by_handle_as_their_did_with_the_role_that_it_has(oaut
     session = OAuthSession.objects.get()
     assert (session.scope, session.issuer, session.server) == ("atproto", *["https://pds.example.test"] * 2)
     assert session.client_id == f"{oauth_site.origin}/oauth/client-metadata.json"
+
+
+@pytest.mark.parametrize(
+    ("stored", "domain", "kept"),
+    [("own", True, True), ("own", False, False), ("own", None, True), ("old", None, False)],
+)
+def test_a_handle_that_the_account_gave_up_is_forgotten_but_not_because_its_host_is_down(
+    oauth_site: Site, join: Join, monkeypatch: pytest.MonkeyPatch, stored: str, domain: bool | None, kept: bool
+) -> None:
+    def ask_domain(*_: object) -> bool:
+        if domain is None:
+            raise FetchProblem("the host is down", retry=True)
+        return domain
+
+    ana, browser = join("ana"), oauth_site.browser()
+    handle = ana.handle if stored == "own" else "former.example.com"
+    Person.objects.create(did=ana.did, handle=handle)
+    monkeypatch.setattr(flow, "handle_is_verified", ask_domain)
+    oauth_site.sign_in(browser, ana, handle=ana.did)
+    assert signed_in_as(browser) == ana.did
+    assert Person.objects.get().handle == (handle if kept else "")
 
 
 def test_a_browser_on_the_same_machine_signs_in_without_a_public_address(
@@ -241,7 +263,8 @@ def test_no_secret_of_a_sign_in_is_in_an_answer_a_log_or_in_plain_in_the_account
     secrets |= unseal(session.id, session.sealed) | {"code": query["code"], "state": query["state"]}
     secrets["site's key"] = re.findall(r'"d\\":\\"([^"\\]+)', configured.OAUTH_CLIENT_KEYS.read_text())[0]
     secrets["session's key"] = re.findall(r'"d":"([^"]+)', secrets.pop("key"))[0]
-    secret = {name: secrets[name] for name in secrets.keys() - {"issuer", "scope", "handle", "redirect_uri"}}
+    public = {"issuer", "scope", "handle", "claimed_handle", "redirect_uri"}
+    secret = {name: secrets[name] for name in secrets.keys() - public}
     assert secret.keys() >= {
         "verifier",
         "access_token",
@@ -294,12 +317,39 @@ def test_who_comes_while_as_many_as_may_wait_for_their_servers_is_told_to_try_ag
     ana, browser = join("ana"), oauth_site.browser()
     query = oauth_site.visit(oauth_site.leave(browser, ana), ana).consent()
     with ExitStack() as busy:
-        for _ in range(AT_ONCE):
-            busy.enter_context(sign_in_place())
+        for number in range(AT_ONCE):
+            busy.enter_context(sign_in_place(f"203.0.113.{number}/32"))
         answer = browser.post("/oauth/start", {"handle": ana.handle})
         assert (answer.status_code, answer["Retry-After"]) == (503, "10")
         assert "Too many people are signing in" in told(browser, browser.get("/oauth/callback", query))
+        made_up = browser.get("/oauth/callback", query | {"state": "made up"})
+        assert NOT_BEGUN_HERE in told(browser, made_up), "this needs no place"
     assert browser.get("/oauth/callback", query)["Location"] == "/", "the way back still works"
+
+
+def test_slow_servers_of_one_network_leave_the_places_of_others(oauth_site: Site, join: Join) -> None:
+    ana = join("ana")
+
+    def start_beside() -> int:
+        form = {"handle": ana.handle}
+        return oauth_site.browser().post("/oauth/start", form, REMOTE_ADDR="2001:db8::8").status_code
+
+    with sign_in_place(throttle.network_of("2001:db8::7")):
+        assert [start_beside() for _ in range(AT_ONCE)] == [503] * AT_ONCE
+        assert oauth_site.sign_in(oauth_site.browser(), ana)["Location"] == "/"
+    assert start_beside() == 200
+
+
+def test_a_start_and_a_way_back_end_in_time_however_many_servers_are_slow(
+    oauth_site: Site, join: Join, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ana, browser = join("ana"), oauth_site.browser()
+    query = oauth_site.visit(oauth_site.leave(browser, ana), ana).consent()
+    monkeypatch.setattr(client, "WHOLE_SECONDS", 0.0)
+    answer = browser.post("/oauth/start", {"handle": ana.handle})
+    assert (answer.status_code, "took too long to answer" in answer.content.decode()) == (403, True)
+    assert "took too long to answer" in told(browser, browser.get("/oauth/callback", query))
+    assert web_sender().fetcher.left_alone() == []
 
 
 def refuse() -> None:
