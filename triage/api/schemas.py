@@ -154,8 +154,8 @@ class BinOut(BaseModel):
 class OpenOut(BaseModel):
     """Open pull requests of watched repositories without those by people with push access, by where they are."""
 
-    total: Count = Field(description="All of them; the lanes of `lanes` add up to this.")
-    inbox: Count = Field(description="Those in the inbox: its tiles, /queue and /digest count these.")
+    total: Count = Field(description="All of them: inbox, approved and snoozed together.")
+    inbox: Count = Field(description="Those in the inbox: its tiles, `lanes` and /digest add up to this.")
     approved: Count = Field(description="Those approved and not merged yet, which the inbox leaves out.")
     snoozed: Count = Field(description="Those snoozed by a maintainer and not approved, which it leaves out too.")
 
@@ -164,7 +164,7 @@ class MetricsOut(BaseModel):
     """Aggregates over everything in one snapshot."""
 
     open: OpenOut
-    lanes: LanesOut = Field(description="The same by lane, approved and snoozed ones too.")
+    lanes: LanesOut = Field(description="Those in the inbox by lane, as on the dashboard; they add up to `open.inbox`.")
     own: Count = Field(description="Open pull requests by people with push access there.")
     histogram: list[BinOut] = Field(description="Chances of contributors to stay clean, from the site's seeds.")
     scored: Count = Field(description="Contributors with a score.")
@@ -262,7 +262,7 @@ def metrics_out(
         open=OpenOut(total=counts.total, inbox=counts.inbox, approved=counts.approved, snoozed=counts.snoozed),
         fast_lane_open=lanes_open > 0,
         fast_lanes_open=lanes_open,
-        lanes=LanesOut(**{lane: dashboard.lanes.get(lane, 0) for lane in LanesOut.model_fields}),
+        lanes=LanesOut(**{lane: counts.lanes.get(lane, 0) for lane in LanesOut.model_fields}),
         histogram=[BinOut(low=each.low, high=each.high, count=each.count) for each in dashboard.histogram],
         newest_event_at=newest.replace(tzinfo=UTC) if newest else None,
         snapshot=snapshot,

@@ -161,11 +161,11 @@ def lane_shares(counts: Mapping[GroupKey, int]) -> tuple[Share, ...]:
 
 
 def lane_now_words(counts: Mapping[GroupKey, int]) -> str:
-    """Say how many open pull requests are fast lane now, and how many only would be, where the lane is not open."""
+    """Say how many pull requests in the inbox are fast lane now, and how many would be, where the lane is shut."""
     total, fast, would = sum(counts.values()), counts.get("fast_lane", 0), counts.get("would_be_fast_lane", 0)
     if not total:
-        return "No pull request is open."
-    told = f"{fast:,} of {total:,} open {'is' if fast == 1 else 'are'} fast lane now."
+        return "No pull request is in the inbox."
+    told = f"{fast:,} of {total:,} in the inbox {'is' if fast == 1 else 'are'} fast lane now."
     return f"{told} {would:,} more would be, where the lane is shut." if would else told
 
 

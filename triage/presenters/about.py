@@ -18,8 +18,8 @@ MEASURES: dict[Measure, str] = {
 UNKNOWN = "Unknown is not bad"
 HELP: Mapping[str, str] = {
     # The inbox.
-    "Open": "Pull requests of watched repositories that are neither merged nor closed. Pull requests by people with "
-    "push access are in their own group and in no lane.",
+    "In the inbox": "Open pull requests of watched repositories, without those that are approved or snoozed. Pull "
+    "requests by people with push access are in their own group and in no lane.",
     "Flagged": "A person must look first: a finding, a warning by a seed, a low chance or a failed check. It says "
     "where to look, not that anybody means harm.",
     "Needs review": "The usual way. Most newcomers are here because little is known about them. That is not distrust.",
@@ -119,10 +119,11 @@ HELP: Mapping[str, str] = {
     "chance at the lower end of its interval; more can still happen.",
 }
 QUEUE = (
-    "Open",
+    "In the inbox",
     "Flagged",
     "Needs review",
     "Fast lane",
+    "Would be fast lane",
     "The order",
     "Stays clean",
     "95 % interval",

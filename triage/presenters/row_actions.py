@@ -315,14 +315,19 @@ def _approved_lately(snapshot: Snapshot, now: datetime) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class OpenCounts:
-    """Open pull requests, push-holders' own apart: those in the inbox, and those that it leaves out.
+    """Open pull requests, push-holders' own apart: those in the inbox by lane, and those that it leaves out.
 
     What is approved and snoozed as well counts as approved.
     """
 
-    inbox: int
+    lanes: Mapping[read.GroupKey, int]
     approved: int
     snoozed: int
+
+    @property
+    def inbox(self) -> int:
+        """Return how many the inbox holds."""
+        return sum(self.lanes.values())
 
     @property
     def total(self) -> int:
@@ -332,7 +337,7 @@ class OpenCounts:
 
 def open_counts(query: QueueQuery, snapshot: Snapshot, now: datetime) -> OpenCounts:
     """Count what is open for the repository and text of a query."""
-    return OpenCounts(sum(lane_counts(query, snapshot, now).values()), *left_out(query, snapshot, now))
+    return OpenCounts(lane_counts(query, snapshot, now), *left_out(query, snapshot, now))
 
 
 def lane_counts(query: QueueQuery, snapshot: Snapshot, now: datetime) -> Mapping[read.GroupKey, int]:

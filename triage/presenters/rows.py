@@ -393,9 +393,10 @@ def fact_lines(facts: ChangeFacts) -> tuple[tuple[str, str], ...]:
 
 
 def tiles(queue: Queue) -> tuple[Tile, ...]:
-    """All open ones, then the lanes in the order of the queue."""
-    lanes = [Tile(bucket, title, kind, count_of(queue, bucket)) for bucket, title, kind, _ in GROUPS[:3]]
-    return (Tile("", "Open", "all", sum(queue.counts.values())), *lanes)
+    """All in the inbox, then the lanes that add up to it; the one that only watches stands where it holds something."""
+    lanes = [Tile(bucket, title, kind, count_of(queue, bucket)) for bucket, title, kind, _ in GROUPS[:4]]
+    whole = Tile("", "In the inbox", "all", sum(queue.counts.values()))
+    return (whole, *(tile for tile in lanes if tile.count or tile.bucket != "would_be_fast_lane"))
 
 
 def group_views(queue: Queue, filters: QueueFilters, now: datetime) -> tuple[GroupView, ...]:

@@ -23,7 +23,7 @@ from scoring.queries import read
 from scoring.queries.read import LanePast, LaneRow, WatchedRepository
 from triage.access.permissions import Role, Roles, require, require_reader, role_of, roles_of
 from triage.access.requests import Request
-from triage.access.sign_in import safe_next
+from triage.access.sign_in import safe_next, viewer_did
 from triage.charts.lane import lane_plot
 from triage.context import present, training_need
 from triage.models import EstimatedLane, Person
@@ -45,7 +45,7 @@ OPENED = (
 )
 WATCHES = "Nothing changed: the lane stays shut and keeps watching."
 CLOSED = "The fast lane is closed again and keeps watching."
-UNDONE = "Taken back: within seconds the rows are as before. Audits that were answered stay."
+UNDONE = "Undone: within seconds the rows are as before. Audits that were answered stay."
 GONE = "Somebody closed it before you did: it stays closed."
 CHANGED = "The figures changed since this page was shown, so nothing was opened. Here are the current ones."
 TAKEN = "Somebody opened it before you. Here is the current state."
@@ -59,7 +59,7 @@ ShownRow = tuple[LaneRow, str, str, str]  # with what happened, what it says of 
 
 @for_maintainers
 def lane(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Show the lane of one repository (`?repository=`), by default the first that the viewer maintains."""
+    """Show the lane of one repository (`?repository=`); without one see `_find_first`."""
     require_reader(request)
     return lane_page(request, snapshot, request.GET.get("repository", ""))
 
@@ -71,8 +71,8 @@ def lane_page(request: Request, snapshot: Snapshot, key: str, problem: str = "",
     """
     roles = roles_of(request.user)
     names = read.repository_names(snapshot)
-    keys = [one for one in names if roles.role(one) >= Role.MAINTAINER]
-    key = _find_key(snapshot, names, keys, key) if key else _first(snapshot, keys)
+    keys = sorted((one for one in names if roles.role(one) >= Role.MAINTAINER), key=lambda one: (names[one], one))
+    key = _find_key(snapshot, names, keys, key) if key else _find_first(request, snapshot, keys)
     if key and key not in keys:
         raise PermissionDenied("This needs the role maintainer where the lane is.")
     past = past_of(snapshot, key) if key else None
@@ -188,7 +188,7 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
 
 
 def _facts(past: LanePast, offer: Offer | None, state: State, time: TimeSaved, through: int) -> list[tuple[str, str]]:
-    """List what an opening risks and saves, when it shuts itself, how late a bad lane shows, and how to undo it."""
+    """List what an opening risks and saves, when it shuts itself, how late a bad lane shows, and how it ends."""
     share, told = settings.ESTIMATED_AUDIT_SHARE, [("Your budget", lane_words.budget_words(past.budget))]
     if offer is not None and state not in ("certified", "by_hand"):
         if state != "open" and (risk := lane_words.risk_words(offer, through, DAYS)):
@@ -198,7 +198,8 @@ def _facts(past: LanePast, offer: Offer | None, state: State, time: TimeSaved, t
         through_a_month, delta = past.a_month * offer.share, settings.FALSE_APPROVAL_DELTA
         if through_a_month > 0 and (days := days_to_shut(offer.bad_high, through_a_month, share, delta)) is not None:
             told.append(("A bad lane", lane_words.detection_words(days)))
-        told.append(("Undo", "any time, here, with a reason; the lane merges nothing"))
+        told.append(("Undo", f"for {int(estimated_lanes.UNDO.total_seconds() // 60)} minutes, by whoever opened it"))
+        told.append(("Close", "any time, here, with a reason; the lane merges nothing"))
     return told
 
 
@@ -252,8 +253,17 @@ def _closures(
     }
 
 
-def _first(snapshot: Snapshot, keys: Sequence[str]) -> str:
-    """Return the repository to show by default: one in shadow mode before others, by name."""
+def _find_first(request: Request, snapshot: Snapshot, keys: Sequence[str]) -> str:
+    """Return the repository to show by default: that of the newest opening that stands or that the viewer just ended.
+
+    Without one, a repository in shadow mode comes before others, by name.
+    """
+    just_now = timezone.now() - estimated_lanes.UNDO
+    ended = EstimatedLane.objects.filter(ended_by__did=viewer_did(request) or "", ended_at__gte=just_now)
+    acts = [(one.opened_at, one.repo_key) for one in estimated_lanes.standing_openings() if one.repo_key in keys]
+    acts += [(one.ended_at, one.repo_key) for one in ended if one.repo_key in keys]
+    if acts:
+        return max(acts)[1]
     watched = [one for one in read.watched_repositories(snapshot) if one.key in keys]
     waiting = [one.key for one in watched if newest(one).shadow]
     return next(iter([*waiting, *(one.key for one in watched)]), "")

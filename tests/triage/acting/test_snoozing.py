@@ -41,7 +41,7 @@ def is_listed(client: Client, uri: str = OFFERED) -> bool:
 
 
 def tile(client: Client) -> str:
-    """The count of all open pull requests."""
+    """The count of all pull requests in the inbox."""
     return page_of(client).partition('id="tile-all"')[2].partition('class="figure">')[2].partition("<")[0]
 
 
@@ -78,7 +78,10 @@ def test_what_is_open_is_counted_by_one_number_on_every_page_and_for_programs(
         assert said in page_of(ana, "/digest")
         told = ana.get("/metrics").json()
         assert told["open"] == {"total": 3, "inbox": 1, "approved": 1, "snoozed": 1}
-        assert sum(told["lanes"].values()) == 3
+        assert sum(told["lanes"].values()) == 1, "as the dashboard's"
+        whole, *lanes = map(int, re.findall(r'class="figure">(\d+)<', page_of(ana)))
+        assert (whole, sum(lanes)) == (1, 1), "the tiles add up"
+        assert " of 1 in the inbox " in board
         assert ana.get("/queue").json()["total"] == (1 if worked else 2), "it follows the worker"
         gauges = page_of(ana, "/ops/metrics")
         assert 'sunstead_inbox_left_out{why="approved"} 1.0' in gauges

@@ -241,7 +241,7 @@ def test_metrics_name_every_lane_even_an_empty_one() -> None:
     board = read.Dashboard(
         gap_reason="",
         **dict.fromkeys(f"{names} {more}".split(), 7),
-        lanes={"normal_queue": 3},
+        lanes={"normal_queue": 3},  # with the two that are approved
         histogram=(read.Bin(0.9, 1.0, 4),),
         newest_event_at=datetime(2026, 3, 1, 12),
         t_low=0.3,
@@ -249,11 +249,11 @@ def test_metrics_name_every_lane_even_an_empty_one() -> None:
         lane_notice="The fast lane is shut.",
         has_threshold=False,
     )
-    counts = OpenCounts(inbox=1, approved=2, snoozed=0)
+    counts = OpenCounts({"normal_queue": 1}, approved=2, snoozed=0)
     shown = metrics_out(board, counts, 1, 42, datetime(2026, 3, 1, 12)).model_dump(mode="json")
     assert shown["open"] == {"total": 3, "inbox": 1, "approved": 2, "snoozed": 0}
     assert (shown["fast_lane_open"], shown["fast_lanes_open"]) == (True, 1)
-    assert shown["lanes"] == {"needs_human": 0, "normal_queue": 3, "fast_lane": 0, "would_be_fast_lane": 0}
+    assert shown["lanes"] == {"needs_human": 0, "normal_queue": 1, "fast_lane": 0, "would_be_fast_lane": 0}
     assert shown["newest_event_at"] == "2026-03-01T12:00:00Z"
     assert (shown["snapshot"], shown["own"], shown["t_high"]) == (42, 7, None)
 

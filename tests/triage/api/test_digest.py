@@ -41,7 +41,7 @@ def told(small: Path) -> Told:
         queue = read.queue(snapshot, QueueQuery(sort="newest"))
     assert row is not None
     now = row.opened_at + timedelta(hours=1)
-    return Told(queue, OpenCounts(1, 0, 0), row, 1, (), 0, (), (), "", now, "https://here")
+    return Told(queue, OpenCounts({"normal_queue": 1}, 0, 0), row, 1, (), 0, (), (), "", now, "https://here")
 
 
 def test_it_tells_what_waits_what_is_new_and_what_is_closed(small: Path) -> None:
@@ -123,7 +123,7 @@ def test_what_is_older_than_a_day_is_not_new(told: Told) -> None:
 def test_no_title_breaks_a_line_or_hides_anything(title: str) -> None:
     row = _row(title)
     told = Told(
-        read.Queue({}, 0, (), ()), OpenCounts(0, 0, 0), row, 0, (row,), 1, (), (), "", row.opened_at, "https://here"
+        read.Queue({}, 0, (), ()), OpenCounts({}, 0, 0), row, 0, (row,), 1, (), (), "", row.opened_at, "https://here"
     )
     text = digest_text(told)
     assert len(text.split("\n")) == len(digest_text(replace(told, oldest=_row("x"), due=(_row("x"),))).split("\n"))

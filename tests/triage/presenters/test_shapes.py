@@ -358,7 +358,9 @@ def test_what_only_would_be_fast_lane_stands_apart_and_is_not_counted_with_what_
         ("needs_human", 0),
         ("normal_queue", 0),
         ("fast_lane", 2),
-    ]
+        ("would_be_fast_lane", 5),
+    ], "the lanes add up to the first"
+    assert [one.bucket for one in rows.tiles(read.Queue({"fast_lane": 2}, 0, groups, ()))][3:] == ["fast_lane"]
     (alone,) = rows.group_views(queue, filters.QueueFilters(bucket="fast_lane"), NOW)
     assert (alone.bucket, alone.count) == ("fast_lane", 2)
     assert [(one.title, one.count) for one in histogram.lane_shares(queue.counts)][2:] == [
@@ -366,5 +368,5 @@ def test_what_only_would_be_fast_lane_stands_apart_and_is_not_counted_with_what_
         ("Would be fast lane", 5),
     ]
     assert histogram.lane_now_words(queue.counts) == (
-        "2 of 7 open are fast lane now. 5 more would be, where the lane is shut."
+        "2 of 7 in the inbox are fast lane now. 5 more would be, where the lane is shut."
     )

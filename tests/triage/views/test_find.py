@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -147,13 +148,19 @@ def test_a_regular_is_told_how_soon_regulars_hear_back(world: Result, monkeypatc
 
 def test_a_hit_leads_to_its_open_row_where_the_reader_may_see_it(world: Result, settings: Settings) -> None:
     client = shown(world)
-    assert "?open=" not in ask(client, OFFERED).content.decode().partition("<main")[2]
+    closed = ask(client, OFFERED)
+    assert "?open=" not in closed.content.decode().partition("<main")[2]
+    assert "This page tells no more. A private link opens why your pull request waits, what was" in main(closed)
     settings.PUBLIC_READ = True
     page = ask(client, "mend the").content.decode()
     ((address, name),) = re.findall(r'href="(/\?open=[^"]+)"><bdi>([^<]+)</bdi></a> <bdi>\(lantern #12\)', page)
     assert name == "Mend the lamp", "whoever reads the inbox knows it by its title"
-    assert "Mend the lamp" in client.get(address).content.decode()
-    assert "This page tells no more" not in page
+    row = client.get(unescape(address)).content.decode()
+    for public in ("Mend the lamp", "Stays clean", "Why this lane"):
+        assert public in row, public
+    told = main(ask(client, OFFERED))
+    assert "The row of an open one says why it waits and what was found in it. A private link adds what" in told
+    assert "This page tells no more" not in told
 
 
 def test_a_hit_that_is_decided_leads_to_no_row(world: Result, settings: Settings) -> None:

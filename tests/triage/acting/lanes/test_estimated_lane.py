@@ -367,6 +367,33 @@ def test_only_whoever_opened_it_takes_it_back_and_only_at_once(site: ActingSite)
     assert Change.objects.get(what="lane.estimate_ended").details["because"] == "we wait for a certificate"
 
 
+def test_the_page_shows_first_the_lane_that_is_open_or_was_just_ended(site: ActingSite) -> None:
+    ben = site.maintainer(BEN, "ben.example", CABIN)
+
+    def shown() -> tuple[list[str], str]:
+        page = ben.get("/lane").content.decode().partition('id="lane-repository"')[2].partition("</select>")[0]
+        return re.findall(r'value="([^"]+)"', page), "".join(re.findall(r'value="([^"]+)" selected', page))
+
+    order, first = shown()
+    other = next(key for key in order if key != first)
+    made = open_estimated_lane(person(), repository(site, other), OFFER, site.now)
+    assert shown() == (order, other)
+    site.work()
+    assert shown() == (order, other), "the list keeps its order"
+    site.after(60)
+    opened = open_estimated_lane(person(), repository(site, first), OFFER, site.now)
+    assert shown() == (order, first), "the newest of two"
+    site.after(60)
+    ben.post("/lane/estimate/end", {"key": made.key, "undo": "1"})
+    assert shown() == (order, other), "it was just ended"
+    site.after(601)
+    assert shown() == (order, first), "that was long ago"
+    eve = site.maintainer(EVE, "eve.example", other)
+    assert 'aria-labelledby="choice"' in eve.get("/lane").content.decode(), "not a lane of somebody else's"
+    ben.post("/lane/estimate/end", {"key": opened.key, "because": "It was a trial."})
+    assert shown() == (order, first), "it was just ended"
+
+
 def test_a_maintainer_of_another_repository_opens_and_ends_nothing_here(site: ActingSite) -> None:
     site.maintainer(EVE, "eve.example", CABIN)
     with pytest.raises(PermissionDenied):

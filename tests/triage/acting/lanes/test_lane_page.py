@@ -228,10 +228,11 @@ def test_whoever_opened_it_takes_it_back_without_a_reason_and_nobody_else_is_off
     key = opened(ben, site).key
     eva = site.maintainer(EVA, "eva.example")
     assert "Close the lane Undo" in text(ben)
+    assert "Undo for 10 minutes, by whoever opened it Close any time, here, with a reason" in text(ben)
     assert "Undo What it costs" not in text(eva)
     assert 'name="undo"' not in eva.get("/lane").content.decode()
     answer = ben.post("/lane/estimate/end", {"key": key, "undo": "1"}, follow=True)
-    assert "Taken back: within seconds the rows are as before." in words_of(answer.content)
+    assert "Undone: within seconds the rows are as before." in words_of(answer.content)
 
 
 def answered_badly(site: ActingSite, count: int, odds: float = 1 / 3) -> None:
