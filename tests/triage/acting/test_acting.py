@@ -32,7 +32,9 @@ def test_an_approval_takes_effect_once_after_ten_seconds(site: ActingSite, ana: 
     assert site.work() == 1
     assert site.work() == 0
     assert approved(ana) == [OFFERED]
-    assert "Approved, not merged yet" in ana.get("/").content.decode()
+    page, made_at = ana.get("/").content.decode(), f"{NOON:%Y-%m-%dT%H:%M:%S}"
+    assert "Approved, not merged yet" in page
+    assert f'approved by <bdi>ana.example</bdi> <time datetime="{made_at}' in page, "the day it was done, as in the log"
 
 
 def test_an_approval_names_the_record_the_round_and_the_patch(site: ActingSite, ana: Client) -> None:
