@@ -29,7 +29,7 @@ from triage.presenters import freshness as state
 from triage.presenters import row_actions
 from triage.presenters.about import operator_told
 from triage.presenters.lane_heads import site_notice
-from triage.presenters.text import Freshness, as_aware, freshness, unread_words
+from triage.presenters.text import TWO_CLOCKS, Freshness, as_aware, freshness, unread_words
 from triage.services.webhooks import webhook_notes
 
 DONE = """
@@ -185,5 +185,9 @@ def current_freshness(snapshot: Snapshot | None) -> Freshness:
     return state.with_state(
         freshness(board.newest_event_at, present(snapshot), recorded),
         state.troubles(status, now, board.gaps_open, recorded, bool(settings.BACKFILL_HOSTS), board.gap_reason),
-        (*state.notes(status, now, board.dead_letters, board.unknown_shapes), *webhook_notes(timezone.now())),
+        (
+            *((TWO_CLOCKS,) if recorded else ()),
+            *state.notes(status, now, board.dead_letters, board.unknown_shapes),
+            *webhook_notes(timezone.now()),
+        ),
     )

@@ -75,6 +75,7 @@ class Approved:
     key: str
     subject: Subject
     approver: Person
+    made_at: datetime  # by the wall clock, like all that people do here
     approved_at: datetime  # when it took effect, by the stream's clock
 
 
@@ -141,7 +142,13 @@ def approved(rows: Rows) -> tuple[Approved, ...]:
     people = People(rows, [row["actor_id"] for row in approvals])
     by_uri = {subject.uri: subject for subject in _subjects(rows, [row["newest"] for row in approvals])}
     return tuple(
-        Approved(row["action_key"], by_uri[row["pull_uri"]], people.persons[row["actor_id"]], row["approved_at"])
+        Approved(
+            row["action_key"],
+            by_uri[row["pull_uri"]],
+            people.persons[row["actor_id"]],
+            row["made_at"],
+            row["approved_at"],
+        )
         for row in approvals
         if row["pull_uri"] in by_uri and by_uri[row["pull_uri"]].state == "open"
     )

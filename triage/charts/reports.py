@@ -130,11 +130,12 @@ def score_answer(bins: Sequence[ShownBin]) -> tuple[str, str]:
         return "Not tested yet.", ""
     outside = sum(_outside(score_bin) > 0 for score_bin in valid_bins)
     named = max(valid_bins, key=lambda score_bin: (max(_outside(score_bin), 0), score_bin.n, score_bin.told))
-    band, lie = f"{bad_interval(named.low, named.high)} %", "lies" if outside == 1 else "lie"
+    band, lie = f"{bad_interval(named.low, named.high)} %", "lie" if outside > 1 else "lies"
+    share = f"{outside} of {_bins(len(valid_bins))}" if outside else "No bin"
     return (
         "Not everywhere." if outside else "Yes, so far.",
         f"Where it said {_tenth_percent(named.told)}, {_tenth_percent(named.came)} stayed clean; honest scores give "
-        f"{band} there ({outside} of {_bins(len(valid_bins))} {lie} outside).",
+        f"{band} there. {share} {lie} outside.",
     )
 
 

@@ -25,6 +25,13 @@ from triage.presenters.queue import approved, as_it_stands, changed_after, queue
 from triage.services import actions, own_records, snoozing
 from triage.services.actions import Standing
 
+RELEASE_WORDS: Mapping[str, str] = {
+    "approve": "Revoke approval",
+    "pull_for_review": "Unassign",
+    "request_changes": "Withdraw request",
+    "close": "Withdraw request to close",
+    "confirm_merge": "Withdraw confirmation",
+}
 IN_FLIGHT = timedelta(hours=1)  # an approval reaches the snapshot within seconds where a worker runs
 
 
@@ -45,7 +52,7 @@ class RowActs:
     done: str  # "Approved by you"
     done_brief: str  # the same in a word
     is_approved: bool
-    is_reviewed: bool
+    release: str  # the button that takes the approval, request or assignment back
     is_decided: bool  # somebody approved or refused this round
     is_asked: bool  # somebody asked the author to change this round
     undo_key: str
@@ -194,7 +201,7 @@ def row_acts(
         done=f"{words[done.kind]} {_name(done.person, viewer)}" if done else "",
         done_brief=_brief(done, viewer) if done else "",
         is_approved=stand.approval is not None,
-        is_reviewed=stand.review is not None,
+        release=RELEASE_WORDS[done.kind] if done else "",
         is_decided=is_decided,
         is_asked=done is not None and done.kind == Action.Kind.REQUEST_CHANGES,
         undo_key=done.key if done and done.person == viewer and now <= done.effective_at else "",
@@ -366,7 +373,7 @@ def open_words(told: OpenCounts) -> str:
 DONE_WORDS = {
     "approve": "Approved {}.",
     "pull_for_review": "Assigned {} to you.",
-    "release": "Unassigned {}.",
+    "release": "Released {}.",
     "outcome": "Outcome of {} saved.",
     "note": "Note added to {}.",
     "comment": "Comment on {} saved.",

@@ -468,6 +468,9 @@ class Freshness:
     details: tuple[str, ...] = ()
 
 
+TWO_CLOCKS = "Ages count to the end of the recording. What people do here has today's date."
+
+
 def unread_words(repositories: int) -> str:
     """Return what is missing where `repositories` ask for Claude and it cannot be asked; "" where none does."""
     if not repositories:

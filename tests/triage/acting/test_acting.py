@@ -32,7 +32,9 @@ def test_an_approval_takes_effect_once_after_ten_seconds(site: ActingSite, ana: 
     assert site.work() == 1
     assert site.work() == 0
     assert approved(ana) == [OFFERED]
-    assert "Approved, not merged yet" in ana.get("/").content.decode()
+    page, made_at = ana.get("/").content.decode(), f"{NOON:%Y-%m-%dT%H:%M:%S}"
+    assert "Approved, not merged yet" in page
+    assert f'approved by <bdi>ana.example</bdi> <time datetime="{made_at}' in page, "the day it was done, as in the log"
 
 
 def test_an_approval_names_the_record_the_round_and_the_patch(site: ActingSite, ana: Client) -> None:
@@ -165,8 +167,26 @@ def test_the_way_back_leads_nowhere_else(site: ActingSite, ana: Client) -> None:
 def test_reviewing_is_shown_to_others_until_it_is_released(site: ActingSite, ana: Client, ben: Client) -> None:
     ana.post("/act", site.form("pull_for_review"))
     assert "Assigned to ana.example." in ben.get("/").content.decode()
+    assert ">Unassign</button>" in ben.get(f"/pull/{OFFERED}").content.decode()
     assert ben.post("/act", site.form("release", version=1)).status_code == 302
     assert "Assigned to ana" not in ben.get("/").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("kind", "button"), [("request_changes", "Withdraw request"), ("close", "Withdraw request to close")]
+)
+def test_who_refuses_a_round_is_not_assigned_and_the_button_names_what_it_takes_back(
+    site: ActingSite, ana: Client, kind: str, button: str
+) -> None:
+    ana.post("/act", site.form(kind, note="Split it."))
+    shown = ana.get(f"/pull/{OFFERED}").content.decode()
+    assert f'value="release">{button}</button>' in shown
+    assert "Unassign" not in shown
+    assert "Assigned to" not in shown
+    released = ana.post("/act", site.form("release", version=1), follow=True).content.decode()
+    assert "Released " in released
+    assert "Unassigned" not in released
+    assert ">Assign to me</button>" in ana.get(f"/pull/{OFFERED}").content.decode()
 
 
 def test_looking_at_a_row_is_told_to_others_for_five_minutes_and_stops_nobody(

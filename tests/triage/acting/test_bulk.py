@@ -67,6 +67,10 @@ def test_what_failed_its_tests_is_counted_and_never_approved_together(site: Acti
     assert sorted(offered) == sorted(chosen[1:])
     asked = ana.post("/act/bulk", {"pull": offered}).content.decode()
     assert "<dt>CI</dt><dd>1 passed, 1 without CI</dd>" in asked
+    assert ("<dt>Lowest chance to stay clean</dt>" in asked, "May need a fix" in asked) == (True, True)
+    alone = ana.post("/act/bulk", {"pull": offered[:1]}).content.decode()
+    assert "<dt>Chance to stay clean</dt>" in alone
+    assert "<dt>May need a fix" not in alone, "one chance is said once"
     assert '<span class="ci-passed">✓ CI</span> <span class="quiet">' in asked
     for step in ({}, {"confirmed": "1"}):
         answer = ana.post("/act/bulk", {"pull": chosen, **step})

@@ -257,7 +257,17 @@ def test_many_strangers_are_looked_up_in_as_many_statements_as_one(
 
 
 @pytest.mark.parametrize(
-    "path", ["/score/{did}", "/queue", "/pull?uri={uri}", "/leaderboard", "/metrics", "/trust/{did}"]
+    "path",
+    [
+        "/score/{did}",
+        "/queue",
+        "/pull?uri={uri}",
+        "/leaderboard",
+        "/metrics",
+        "/trust/{did}",
+        "/lanes",
+        "/approved.json",
+    ],
 )
 def test_what_is_held_costs_a_304(client: Client, site: Site, path: str) -> None:
     address = path.format(did=site.cast["mara"], uri=quote(whole_queue(site)[0]))
@@ -266,6 +276,14 @@ def test_what_is_held_costs_a_304(client: Client, site: Site, path: str) -> None
     again = client.get(address, headers={**as_json, "if-none-match": first["ETag"]})
     assert (again.status_code, again.content) == (304, b"")
     assert again["ETag"] == first["ETag"]
+
+
+@pytest.mark.parametrize("path", ["/health", "/openapi.json", "/score/nobody", "/pull?uri=at://nobody/x/y"])
+def test_what_reads_no_snapshot_and_what_fails_have_no_tag_as_the_page_says(
+    client: Client, site: Site, path: str
+) -> None:
+    assert "ETag" not in client.get(path, headers={"accept": "application/json"})
+    assert "A 200 to a GET that reads a snapshot has an <code>ETag</code>" in client.get("/api").content.decode()
 
 
 def test_a_tag_opens_nothing_to_whoever_may_not_read(client: Client, site: Site, settings: Settings) -> None:

@@ -335,10 +335,10 @@ DEMO = ShownBin(19, 0.922978, 0.736842, 0.789474, 1.0)
 @pytest.mark.parametrize(
     ("bins", "word", "told"),
     [
-        (INSIDE, "Yes, so far.", "93.2 %, 89.4 % stayed clean; honest scores give 78.9-100.0 % there (0 of 2 bins"),
-        ((*INSIDE, DEMO), "Not", "92.2 %, 73.6 % stayed clean; honest scores give 78.9-100.0 % there (1 of 3 bins"),
-        ((RECORDED,), "Not", "64.5 %, 73.2 % stayed clean; honest scores give 56.4-72.6 % there (1 of 1 bin lies"),
-        ((RECORDED, DEMO), "Not", "92.2 %, 73.6 % stayed clean; honest scores give 78.9-100.0 % there (2 of 2 bins"),
+        (INSIDE, "Yes, so far.", "93.2 %, 89.4 % ~ 78.9-100.0 % there. No bin lies outside."),
+        ((*INSIDE, DEMO), "Not", "92.2 %, 73.6 % ~ 78.9-100.0 % there. 1 of 3 bins lies outside."),
+        ((RECORDED,), "Not", "64.5 %, 73.2 % ~ 56.4-72.6 % there. 1 of 1 bin lies outside."),
+        ((RECORDED, DEMO), "Not", "92.2 %, 73.6 % ~ 78.9-100.0 % there. 2 of 2 bins lie outside."),
         ((), "Not tested yet.", ""),
     ],
 )  # fmt: skip
@@ -347,7 +347,7 @@ def test_an_honest_score_is_judged_by_the_figures_of_its_table(
 ) -> None:
     said = reports.score_answer(bins)
     assert said[0].startswith(word)
-    assert told.replace("-", "\N{EN DASH}") in said[1]
+    assert told.replace("-", "\N{EN DASH}").replace("~", "stayed clean; honest scores give") in said[1]
 
 
 @given(draw_from.lists(draw_from.builds(ShownBin, COUNTS, SHARES, SHARES, SHARES, SHARES), min_size=1, max_size=12))

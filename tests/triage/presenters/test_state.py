@@ -22,7 +22,7 @@ from triage.access.tokens import create_token
 from triage.models import outbox
 from triage.presenters import freshness
 from triage.presenters import text as words
-from triage.presenters.text import Freshness
+from triage.presenters.text import TWO_CLOCKS, Freshness
 
 pytestmark = pytest.mark.django_db
 FRESH = Freshness("live", "Live, 3 s behind")
@@ -192,9 +192,10 @@ def test_an_empty_site_says_whether_a_worker_runs(client: Client, beat: Beat, mo
 def test_a_recording_at_rest_has_no_worker_and_no_trouble(client: Client, site: Site, settings: Settings) -> None:
     settings.PUBLIC_READ = True
     settings.STATUS_PATH = site.folder / "status.json"
-    tone, said, _ = pill(client)
+    tone, said, sentences = pill(client)
     assert tone == "recorded"
     assert said.startswith("Recording")
+    assert sentences == [TWO_CLOCKS]
 
 
 def test_a_recording_whose_worker_fails_says_so(world: DrawnWorld) -> None:

@@ -211,6 +211,7 @@ def test_a_header_of_the_leaderboard_says_its_order_and_turns_it_round(client: C
     page = text_of(client, "/leaderboard?sort=merged")
     assert re.search(r'aria-sort="descending"><a id="sort-2" href="/leaderboard\?sort=merged&amp;order=up"', page)
     assert page.count('aria-sort="none"') == 3
+    assert page.count('<td class="number"><span class="quiet">not ranked</span></td>') == 2, "too little is settled"
 
 
 def test_the_dashboard_names_the_threshold_and_repeats_its_charts_as_tables(client: Client, world: DrawnWorld) -> None:

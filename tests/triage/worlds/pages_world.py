@@ -187,7 +187,9 @@ class DrawnWorld:
         """Four people on three pages."""
         people = ((SEED, 9, 0), (ANA, 120, 1), (MARA, 3, 1), (MALLORY, 0, 0))
         rows = tuple(
-            read.LeaderboardRow(rank, person, judged(clean, bad, ())[0], clean, bad, None, clean + bad < 5)
+            read.LeaderboardRow(
+                rank if clean + bad >= 5 else None, person, judged(clean, bad, ())[0], clean, bad, None, clean + bad < 5
+            )
             for rank, (person, clean, bad) in enumerate(people, 1)
         )
         return read.Leaderboard(rows, 1218, page, 3, (SEED,))

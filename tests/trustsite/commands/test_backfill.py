@@ -2,18 +2,23 @@
 
 import json
 import signal
+import time
 from io import StringIO
+from itertools import chain, count, repeat
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from django.core.management import CommandError, call_command
 from msgspec.structs import replace
 from pytest_django import Settings
 
+from ingest.atproto.identity import CONNECT
 from ingest.backfill.runs import Progress
-from ingest.backfill.turn import NOBODY_NAMED
+from ingest.backfill.turn import NOBODY_NAMED, BackfillProblem
+from ingest.errors import StoreProblem
 from ingest.store.snapshots import SnapshotReader, current_number
-from ingest.worker.status import DEAD_SECONDS, Status
+from ingest.worker.status import DEAD_SECONDS, Status, encode, write_page
 from tests.stores import use_own_store
 from tests.trustsite import runs
 from tests.trustsite.standins.recordings import ANA, MARA, small
@@ -115,6 +120,31 @@ def test_each_reason_is_told_once_and_when_it_has_gone(
         f"It waits: the network is away. {backfill.BY_ITSELF}",
         "It goes on.",
     ]
+
+
+def test_beside_a_worker_without_a_network_it_ends_with_the_refusal_that_it_gives_alone(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_own_store(tmp_path, settings)
+    settings.STATUS_PATH = tmp_path / "worker.json"
+    offline = f"No server can be reached from here (no address). {CONNECT}"
+    write_page(settings.STATUS_PATH, encode(status_of(time.time(), backfill_problem=offline)))
+    held = Mock(side_effect=StoreProblem("the store is held by process 7"))
+    monkeypatch.setattr(backfill, "open_store", held)
+    monkeypatch.setattr(backfill, "ask_worker", lambda name, arguments: {"run": "1"})
+    monkeypatch.setattr(backfill, "PATIENCE_SECONDS", 0)
+    with pytest.raises(CommandError) as refused:
+        call_command("backfill")
+    assert str(refused.value) == f"{offline}. {backfill.GOES_ON}"
+
+
+def test_a_wait_that_ended_does_not_count_against_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds, reasons = count(0, 50), chain(["x", "x", "", "x", "x"], repeat("the network is away"))
+    monkeypatch.setattr(backfill, "time", Mock(monotonic=lambda: next(seconds)))
+    shown: list[Progress] = []
+    with pytest.raises(BackfillProblem, match="the network is away"):
+        backfill._follow(lambda: FINDING, shown.append, explain=lambda found: next(reasons))
+    assert len(shown) == 6, "three looks before the reason went away for once count for nothing"
 
 
 def test_a_summary_says_what_could_not_be_had_and_why() -> None:

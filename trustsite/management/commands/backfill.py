@@ -27,8 +27,9 @@ from ingest.worker.status import Status, read_status
 from trustsite.worker.handover import ask_worker, open_store, sources
 
 LOOK_SECONDS = 0.5
+PATIENCE_SECONDS = 120.0  # a worker that just started waits 60 s for the stream, then asks the hosts
 BAR = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} accounts{postfix}"
-BY_ITSELF = "It continues automatically; Ctrl-C leaves it to the worker."
+BY_ITSELF = "It continues automatically; Ctrl-C, or two minutes of this, leave it to the worker."
 GOES_ON = "Nothing is lost: the same command, or the worker, goes on from here."
 
 
@@ -120,6 +121,8 @@ def _watch_worker(dids: Sequence[str], collections: Sequence[str]) -> dict[str, 
                 _follow(look, show, explain=explain)
         except KeyboardInterrupt:
             raise CommandError("No longer watched. The worker goes on with it.") from None
+        except BackfillProblem as problem:
+            raise CommandError(f"{problem}. {GOES_ON}") from problem
         with reader.pin() as rows:
             assert rows is not None  # noqa: S101 - a snapshot showed that the run is done
             return summarize(rows, run_id)
@@ -144,8 +147,11 @@ def _follow(
     working: Future[None] | None = None,
     explain: Callable[[Progress | None], str] = lambda current: "",
 ) -> None:
-    """Show the progress until the run is done, and report each reason why it waits; raise the error of the work."""
-    last_reason = ""
+    """Show the progress until the run is done, and report each reason why it waits; raise the error of the work.
+
+    Raises BackfillProblem with the newest reason once it has waited for PATIENCE_SECONDS on end.
+    """
+    last_reason, waits_since = "", time.monotonic()
     while True:
         ended = working is not None and working.done()
         current = look()
@@ -156,6 +162,10 @@ def _follow(
             tqdm.write(f"It waits: {reason}. {BY_ITSELF}" if reason else "It goes on.", file=sys.stderr)
         if current and current.state == "done":
             return
+        if not reason:
+            waits_since = time.monotonic()
+        elif time.monotonic() - waits_since >= PATIENCE_SECONDS:
+            raise BackfillProblem(reason)
         if ended and working:
             working.result()
             raise BackfillProblem("it was interrupted")
