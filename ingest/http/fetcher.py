@@ -47,6 +47,7 @@ from ingest.http.sockets import (
     resolve_name,
     running,
 )
+from ingest.http.sockets import end_within as end_within
 from ingest.http.sockets import is_host as is_host
 from ingest.json_decoding import decode_json
 

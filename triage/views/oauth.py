@@ -242,8 +242,8 @@ def _arrive(request: Request, attempt: OAuthRequest, sender: DpopSender) -> str:
                 own_records.hand_on(person, uuid.UUID(before), session)
             request.session[IN_BROWSER] = str(session.pk)
             request.session.keep()
-            end_sessions([uuid.UUID(before)] if before else [], OAuthSession.Ended.PERSON, now)
     except SignInProblem:
         give_back(grant, client, sender)
         raise
+    end_sessions([uuid.UUID(before)] if before else [], OAuthSession.Ended.PERSON, now)
     return str(attempt.next)

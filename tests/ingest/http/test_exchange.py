@@ -3,8 +3,7 @@
 import pytest
 
 from ingest.errors import FetchProblem
-from ingest.http.fetcher import Fetcher
-from ingest.http.sockets import end_within
+from ingest.http.fetcher import Fetcher, end_within
 from tests.ingest.http.fetched import HOST, PUBLIC, SHORT, fetcher_to
 from tests.ingest.peer import Request, Start, response
 from tests.waiting import ends_by_itself

@@ -16,8 +16,7 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.http.request import split_domain_port
 
-from ingest.http.fetcher import Fetcher
-from ingest.http.sockets import end_within
+from ingest.http.fetcher import Fetcher, end_within
 from ingest.oauth.client import Client, make_loopback_client, make_site_client
 from ingest.oauth.dpop import DpopSender
 from ingest.oauth.scopes import every_scope

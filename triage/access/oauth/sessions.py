@@ -8,7 +8,7 @@ import logging
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -91,13 +91,19 @@ def current_grant(
 
 
 def end_sessions(sessions: Collection[uuid.UUID], because: OAuthSession.Ended, now: datetime) -> int:
-    """End these sessions and sign out their browsers; return how many were live. The worker revokes them."""
+    """End these sessions and sign out their browsers; return how many were live. The worker revokes them.
+
+    The browsers are read before the transaction: of 20,000 that takes over a second, in which nobody else could write.
+    Inside only those are read that came meanwhile, in 26 ms.
+    """
+    live = OAuthSession.objects.filter(pk__in=sessions, ended_at=None)
+    if not live.exists():
+        return 0
+    browsers, names = _read_browsers({}), {str(session) for session in sessions}
     with transaction.atomic():
-        live = OAuthSession.objects.filter(pk__in=sessions, ended_at=None)
         ended = live.update(ended_at=now, ended_because=because)
-        if ended:
-            names = {str(session) for session in sessions}
-            Session.objects.filter(pk__in=[key for key, name in _browsers() if name in names]).delete()
+        browsers |= _read_browsers(browsers)
+        Session.objects.filter(pk__in=[key for key, name in browsers.items() if name in names]).delete()
     return ended
 
 
@@ -118,13 +124,12 @@ def held_session(request: Request) -> OAuthSession | None:
 
 def end_unused(now: datetime) -> int:
     """End live sessions whose browser is signed out, and those of people who were switched off."""
-    with transaction.atomic():
-        live = OAuthSession.objects.filter(ended_at=None)
-        switched_off = list(live.filter(person__is_active=False).values_list("pk", flat=True))
-        signed_in = {name for _, name in _browsers()}
-        left = [row for row in live.values_list("pk", flat=True) if str(row) not in signed_in]
-        ended = end_sessions(switched_off, OAuthSession.Ended.ACCOUNT, now)
-        return ended + end_sessions(left, OAuthSession.Ended.PERSON, now)
+    live = OAuthSession.objects.filter(ended_at=None)
+    switched_off = list(live.filter(person__is_active=False).values_list("pk", flat=True))
+    rows = list(live.values_list("pk", flat=True))  # before the browsers: whoever signs in meanwhile is not among them
+    signed_in = set(_read_browsers({}).values())
+    ended = end_sessions(switched_off, OAuthSession.Ended.ACCOUNT, now)
+    return ended + end_sessions([row for row in rows if str(row) not in signed_in], OAuthSession.Ended.PERSON, now)
 
 
 def revoke_ended(sender: DpopSender, now: datetime) -> int:
@@ -150,11 +155,15 @@ def revoke_all_of(did: str, sender: DpopSender) -> int:
     return sum(_is_revoked(row, sender) for row in rows)
 
 
-def _browsers() -> list[tuple[str, str]]:
-    """Return the browsers' sessions that hold one of ours, key and id; their data is signed, so each is read."""
+def _read_browsers(known: Mapping[str, str]) -> dict[str, str]:
+    """Return the browsers' sessions beyond those that are `known`, by key: the id of ours that each holds, or "".
+
+    Their data is signed, so each is decoded. One is never given another of ours: signing in changes its key.
+    """
     live = Session.objects.filter(expire_date__gt=timezone.now())
-    rows = [(row.pk, row.get_decoded().get(IN_BROWSER)) for row in live]
-    return [(key, name) for key, name in rows if name]
+    if known:
+        live = live.filter(pk__in=set(live.values_list("pk", flat=True)) - known.keys())
+    return {str(row.pk): row.get_decoded().get(IN_BROWSER, "") for row in live}
 
 
 def _read_row(session: uuid.UUID, now: datetime) -> OAuthSession:

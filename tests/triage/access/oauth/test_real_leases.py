@@ -16,6 +16,7 @@ from uuid import UUID
 
 import pytest
 from django.conf import settings as configured
+from django.contrib.sessions.models import Session
 from django.db import connection
 from django.utils import timezone
 from pytest_django import Settings
@@ -41,6 +42,7 @@ from triage.access.oauth.sessions import (
     end_unused,
     revoke_ended,
 )
+from triage.access.requests import SessionStore
 from triage.models import OAuthSession, Person
 from trustsite.worker import handover
 
@@ -188,6 +190,26 @@ def test_a_session_without_a_browser_or_whose_person_is_switched_off_ends_and_is
     assert end_unused(timezone.now()) == 2
     assert {str(row.ended_because) for row in OAuthSession.objects.all()} == {"account", "person"}
     assert revoke_ended(web_sender(), timezone.now()) == 2
+
+
+def test_browsers_are_read_before_the_transaction_that_ends_a_session_and_one_that_changed_its_key_within_it(
+    session: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    within, decode = list[bool](), Session.get_decoded
+
+    def note(row: Session) -> dict[str, object]:
+        within.append(connection.in_atomic_block)
+        decoded = decode(row)
+        if len(within) == 1:  # its password is changed in this moment
+            SessionStore(str(row.pk)).cycle_key()
+        return decoded
+
+    monkeypatch.setattr(Session, "get_decoded", note)
+    assert end_sessions([session], OAuthSession.Ended.PERSON, timezone.now()) == 1
+    assert within == [False, True]
+    assert not Session.objects.exists(), "the browser is signed out"
+    assert end_sessions([session], OAuthSession.Ended.PERSON, timezone.now()) == 0
+    assert len(within) == 2, "nothing is read where nothing ends"
 
 
 def test_a_server_that_cannot_be_told_is_told_again_for_a_day(session: UUID, monkeypatch: pytest.MonkeyPatch) -> None:
