@@ -82,6 +82,7 @@ ASK_THE_PEERS = (
     "tests/triage/acting/test_real_own_records.py",
     "tests/triage/acting/test_real_merging.py",
     "tests/triage/acting/test_real_vouching.py",
+    "tests/triage/morning/test_own_name_browser.py",
     "tests/ingest/oauth/test_real_consent_browser.py",
     "tests/ingest/oauth/test_real_merge.py",
 )

@@ -14,6 +14,7 @@ from ingest.atproto.identity import resolve
 from ingest.atproto.record_proof import read_key
 from ingest.atproto.syntax import NAMESPACE
 from ingest.http.fetcher import Fetcher
+from ingest.lookups.forge import LIST_COLLABORATORS
 from tests.ingest.peer import Answer, Peer, Request, response
 from tests.peers.network import PLC_HOST, RealNetwork
 
@@ -53,6 +54,8 @@ class Knot:
         if request.path == f"/xrpc/{CHECK}":
             conflicts = [{"filename": name} for name in self.conflicts]
             return _as_json({"is_conflicted": bool(conflicts), "conflicts": conflicts})
+        if request.path.startswith(f"/xrpc/{LIST_COLLABORATORS}?"):
+            return _as_json({"items": [{"subject": did} for did in sorted(self.holders)]})
         if request.path != f"/xrpc/{MERGE}":
             return response(b"", 404)
         try:

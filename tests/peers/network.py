@@ -186,7 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._list_accounts(network)
             return
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        sent = {name: value for name, value in self.headers.items() if name.lower() not in HOP_BY_HOP}
+        sent = {name: value for name, value in self.headers.items() if name.lower() not in {*HOP_BY_HOP, "host"}}
         connection = http.client.HTTPConnection("127.0.0.1", network.port_of(host), timeout=LONG_SECONDS)
         connection.request(self.command, self.path, body or None, {**sent, "Host": host})
         answer = connection.getresponse()

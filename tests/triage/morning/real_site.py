@@ -6,7 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -37,14 +37,15 @@ LATER_SQL = (
 
 @dataclass(slots=True)
 class RealSite:
-    """A site on `address`, at which `link` signs in; `peers` are the network."""
+    """A site on `address`, at which `link` signs in; `release` lets in what its network holds back."""
 
     root: Path
     address: str
-    peers: StandIns
     forking: subprocess.Popen[str]
+    web: int = 0
     worker: int = 0
     link: str = ""
+    release: Callable[[int | None], None] = lambda until: None
 
     def fork(self, *command: str) -> int:
         """Start `manage.py` with this command; returns its process number."""
@@ -108,39 +109,44 @@ def frames() -> list[bytes]:
 
 
 @contextmanager
-def real_site(root: Path) -> Generator[RealSite]:
-    """The morning's site below `root`, with a worker that listens; one pull request more is held back by `peers`."""
+def started_site(root: Path, origin: str, **environment: str) -> Generator[RealSite]:
+    """A site below `root` whose network answers at `origin`; its processes end with the block."""
     drive.mark(root)
+    bind = f"127.0.0.1:{free_port()}"
+    command = [sys.executable, "-m", "tests.triage.morning.processes", origin]
+    given = {"DATA_ROOT": root, **drive.child_environment(root), "BIND": bind, **environment}
+    with subprocess.Popen(
+        command,
+        cwd=PROJECT,
+        env=with_environment(given),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as forking:
+        site = RealSite(root, f"http://{bind}", forking)
+        try:
+            yield site
+        finally:
+            for process in (site.worker, site.web):
+                if process and is_there(process):
+                    os.kill(process, signal.SIGKILL)
+            pipe(forking.stdin).close()
+            forking.wait(STOP_SECONDS)
+
+
+@contextmanager
+def real_site(root: Path) -> Generator[RealSite]:
+    """The morning's site below `root`, with a worker that listens; one pull request more is held back."""
     (root / "duckdb").mkdir()
     shutil.copy(made() / "trust.duckdb", root / "duckdb")
     shutil.copytree(made() / "diffs", root / "diffs")
-    bind = f"127.0.0.1:{free_port()}"
-    with StandIns(make_recording(frames(), {}, (), ()), hold_after=2) as peers:
-        command = [sys.executable, "-m", "tests.triage.morning.processes", peers.origin]
-        environment = {
-            "DATA_ROOT": root,
-            **drive.child_environment(root),
-            "JETSTREAM_URLS": peers.jetstream_url,
-            "BIND": bind,
-        }
-        with subprocess.Popen(
-            command,
-            cwd=PROJECT,
-            env=with_environment(environment),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as forking:
-            site = RealSite(root, f"http://{bind}", peers, forking)
-            site.fork("add_maintainer", "did:plc:" + "2" * 24)
-            site.link = site.said()
-            web = site.fork("web")
-            try:
-                site.start_worker()
-                yield site
-            finally:
-                for process in (site.worker, web):
-                    if process and is_there(process):
-                        os.kill(process, signal.SIGKILL)
-                pipe(forking.stdin).close()
-                forking.wait(STOP_SECONDS)
+    with (
+        StandIns(make_recording(frames(), {}, (), ()), hold_after=2) as peers,
+        started_site(root, peers.origin, JETSTREAM_URLS=peers.jetstream_url) as site,
+    ):
+        site.release = peers.release
+        site.fork("add_maintainer", "did:plc:" + "2" * 24)
+        site.link = site.said()
+        site.web = site.fork("web")
+        site.start_worker()
+        yield site

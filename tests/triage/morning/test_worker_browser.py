@@ -54,7 +54,7 @@ def test_work_goes_on_when_the_worker_dies_and_comes_back(site: RealSite, pages:
     undone.press(page.locator("#freshness a"))
     expect(page.get_by_role("main")).to_contain_text("nothing new comes in. The operator starts it")
     page.go_back()
-    site.peers.release(None)
+    site.release(None)
     site.pass_time(11)
     site.start_worker()
     for mode, page in pages.items():
