@@ -86,7 +86,7 @@ def test_on_the_leaderboard_equal_numbers_share_a_rank_and_nobody_without_one_ha
     for rank, number in rows:
         ranks.setdefault(number, set()).add(rank)
     assert ranks.pop("") == {"not ranked"}
-    ranks = {number: shared - {"not ranked"} for number, shared in ranks.items()}  # with few settled ones nobody has a rank
+    ranks = {number: shared - {"not ranked"} for number, shared in ranks.items()}
     ranks = {number: shared for number, shared in ranks.items() if shared}
     assert all(len(shared) == 1 for shared in ranks.values()), ranks
     assert len({rank for shared in ranks.values() for rank in shared}) == len(ranks)

@@ -140,7 +140,7 @@ def test_each_part_of_the_backtest_answers_one_question_in_a_sentence_with_its_t
         "3 went bad: refused, reverted, or fixed within 14 days.",
         '<th scope="row">By the chance alone</th><td class="number">60.6 %</td><td class="number">1.4 days</td>'
         '<td class="number">29.2 days</td></tr>',
-        "Where it said 90.0 %, 95.0 % stayed clean; honest scores give 80.0\N{EN DASH}100.0 % there. No bin lies outside.",
+        "Where it said 90.0 %, 95.0 % stayed clean; honest scores give 80.0\N{EN DASH}100.0 % there. No bin lies",
         "<strong>0 of 4 first pull requests went bad.</strong> That is 0.0 %; of everybody&#x27;s 25.0 %. The lane "
         "would have let 7 of them through, 2 bad.",
         "<strong>1,060 of 212.</strong> 35 of them went bad, 3.3 %. That is within 5 %, the smallest budget",
