@@ -91,7 +91,7 @@ on("click", (event) => {
   const { target, detail } = event;
   closeMenu(target);
   // A second click presses nothing new.
-  if (detail > 1 && target.closest(":is(.row, .pull, .offer) button")) event.preventDefault();
+  if (detail > 1 && target.closest("form button")) event.preventDefault();
   const { copy } = target.dataset;
   if (copy && (byId(copy).select(), document.execCommand("copy"))) target.textContent = "Copied";
   if (target.closest("#theme")) kept.theme = root.dataset.theme = themes[root.dataset.theme];

@@ -44,7 +44,8 @@ def test_a_handle_leads_over_an_own_page_to_the_persons_server(
     server = AuthorizationServer(f"https://{HOST}", "", "", "", None)
     address = f"http://localhost:{start(welcome).port}/oauth/authorize?client_id=a&request_uri=urn%3Ab"
     departure = Departure(Account(ANA, "ana.example.test", f"https://{HOST}", server), address, "b" * 43)
-    monkeypatch.setattr(oauth, "begin_attempt", lambda *asked: departure)
+    begun: list[Departure] = []
+    monkeypatch.setattr(oauth, "begin_attempt", lambda *asked: begun.append(departure) or departure)
     page = open_page(390)
     assert faults_of(page, [f"{local}/sign-in", f"{local}/sign-in?next=/tokens"]) == {}
     page.set_viewport_size({"width": 390, "height": 800})
@@ -52,8 +53,9 @@ def test_a_handle_leads_over_an_own_page_to_the_persons_server(
     page.get_by_text("With a password or a one-time link").click()
     expect(page.get_by_label("Your password")).to_be_visible()
     page.get_by_label("Your handle", exact=True).fill("ana.example.test")
-    page.get_by_role("button", name="Continue").click()
+    page.get_by_role("button", name="Continue").dblclick()
     expect(page.get_by_role("heading", level=1)).to_have_text("Go on to your server")
+    assert len(begun) == 1, "the second click of a double click asks nobody again"
     assert violations_in_both_themes(page) == []
     for width in (320, 390, 1440):
         page.set_viewport_size({"width": width, "height": 800})
