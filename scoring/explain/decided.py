@@ -58,7 +58,8 @@ class ChangeOutline:
 
 NOTHING_KNOWN = ChangeOutline()
 NO_LANE = "This repository has no fast lane yet"
-CLAIMED = "Open: only its author says it was merged"
+NO_LANE_FOR_SEED = "By a maintainer; no fast lane here yet"
+CLAIMED = "Author calls it merged: confirm or deny"
 SETTLES_CLAIM = "A maintainer who says that it was merged takes it out of the inbox. "
 
 
@@ -94,12 +95,13 @@ def _known_author_clause(verdict: Verdict, evidence: Evidence, change: ChangeOut
         return start.format(percent_in_full(number_of(below["t_high"]))) if exact else CLAUSES["below_fast_lane"](below)
     if is_fast and (change.shadow or change.tests_fail):
         record = _merged_words(evidence).removesuffix(" here")
-        return fit(f"{record}; {'its tests must pass too' if change.tests_fail else 'fast lane not open here'}")
+        missing = "its tests must pass too" if not change.shadow else "fast lane not open here"
+        return fit(f"{record}; {'lane shut and tests fail' if change.shadow and change.tests_fail else missing}")
     is_shut = not reasons.keys().isdisjoint(SHUT_LANE)
     if not is_fast and not is_shut and (trust := _clauses(verdict, OF_TRUST)):
         return trust[0]
     if "fast_lane_shut" in reasons and not change.tests_fail:
-        return NO_LANE
+        return NO_LANE_FOR_SEED if evidence.is_seed else NO_LANE
     addition = (
         "tests fail"
         if change.tests_fail

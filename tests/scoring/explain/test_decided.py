@@ -105,8 +105,8 @@ def test_where_the_lane_starts_decides_the_place_of_a_known_author_and_is_named_
         (ChangeOutline((finding(severity="low"),), files=2), "41 of 42 merged here, 1 low finding"),
         (ChangeOutline(files=2, tests_fail=True), "41 of 42 merged; its tests must pass too"),
         (ChangeOutline(files=2, shadow=True), "41 of 42 merged; fast lane not open here"),
-        (ChangeOutline(files=2, shadow=True, tests_fail=True), "41 of 42 merged; its tests must pass too"),
-        (ChangeOutline(files=2, claimed=True), "Open: only its author says it was merged"),
+        (ChangeOutline(files=2, shadow=True, tests_fail=True), "41 of 42 merged; lane shut and tests fail"),
+        (ChangeOutline(files=2, claimed=True), "Author calls it merged: confirm or deny"),
     ],
 )
 def test_a_row_of_the_fast_lane_names_the_record_and_what_the_scanners_found(change: ChangeOutline, words: str) -> None:
