@@ -29,7 +29,7 @@ from triage.presenters import freshness as state
 from triage.presenters import row_actions
 from triage.presenters.about import operator_told
 from triage.presenters.lane_heads import site_notice
-from triage.presenters.text import TWO_CLOCKS, Freshness, as_aware, freshness, unread_words
+from triage.presenters.text import Freshness, as_aware, freshness, unread_words
 from triage.services.webhooks import webhook_notes
 
 DONE = """
@@ -37,6 +37,7 @@ select (select max(id) from triage_change), (select count(*) from triage_snooze 
   count(*), max(expires_at)
 from triage_lease where expires_at > %s and person_id is not %s
 """
+TWO_CLOCKS = "Ages count to the end of the recording. What people do here has today's date."
 STARTED = token_hex(8)  # a restarted web process may have other code and settings
 
 

@@ -100,6 +100,8 @@ STALE = timedelta(minutes=10)
 DEEP = 1_000  # each hop waits at most once; a thousand tasks mean that no worker runs
 BUSY_SECONDS = 5.0
 RECENT = timedelta(days=2)
+# Anybody on the network may have an account here: it says nothing of who runs the site.
+KEEPERS = "select max(role <> 'viewer') from triage_maintainer join triage_person p on p.id = person_id where is_active"
 # The remedy for each problem that the worker reports; all of them are retried automatically.
 REMEDIES = {
     "store_problem": "see drive and room",
@@ -215,13 +217,6 @@ def check_queue(patient: Patient) -> tuple[bool, str]:
     if depth > DEEP:
         return False, f"{depth:,} tasks wait: the worker does not process them, see its log"
     return True, f"{path} is whole, {depth:,} tasks wait"
-
-
-# Anybody on the network may have an account here: it says nothing of who runs the site.
-KEEPERS = """
-select count(*) from triage_maintainer m join triage_person p on p.id = m.person_id
-where p.is_active and m.role <> 'viewer'
-"""
 
 
 def check_accounts(patient: Patient) -> tuple[bool, str]:

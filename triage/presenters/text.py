@@ -3,8 +3,7 @@
 For an incident: the rule that would have stopped a change, what other changes share with it, and the remaining budget.
 These figures are for maintainers only: they say what a change must look like for the fast lane.
 
-For a missing figure: what is missing, what produces it, and how long it may take. For a contributor: a text to be read
-aloud.
+For a missing figure: what is missing, what produces it, and how long it takes. For a contributor: words to read aloud.
 
 For structural trust: what it depends on, who brings it, and who depends on it. Unknown is not bad: a missing path is
 not mentioned here, and a single path is stated as a fact about the network.
@@ -466,9 +465,6 @@ class Freshness:
     tone: Literal["live", "late", "stopped", "recorded", "none"]
     words: str
     details: tuple[str, ...] = ()
-
-
-TWO_CLOCKS = "Ages count to the end of the recording. What people do here has today's date."
 
 
 def unread_words(repositories: int) -> str:

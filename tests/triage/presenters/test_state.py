@@ -19,10 +19,11 @@ from tests.triage.worlds.drawn_rows import NOW
 from tests.triage.worlds.pages_world import DrawnWorld, draw
 from tests.triage.worlds.site import Site
 from triage.access.tokens import create_token
+from triage.context import TWO_CLOCKS
 from triage.models import outbox
 from triage.presenters import freshness
 from triage.presenters import text as words
-from triage.presenters.text import TWO_CLOCKS, Freshness
+from triage.presenters.text import Freshness
 
 pytestmark = pytest.mark.django_db
 FRESH = Freshness("live", "Live, 3 s behind")
