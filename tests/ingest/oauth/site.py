@@ -25,6 +25,7 @@ from tests.peers.consent import Visit
 from tests.peers.network import Account, RealNetwork
 
 PLC = "https://plc.directory"
+OWN = "org.sunstead"
 _numbers = count(1)
 
 

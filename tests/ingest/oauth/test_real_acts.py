@@ -2,7 +2,7 @@
 
 import base64
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -16,11 +16,10 @@ from ingest.errors import FetchProblem, OAuthRefused
 from ingest.oauth.flow import Grant
 from ingest.oauth.proofs import load_key
 from ingest.oauth.resource import OwnServer
-from ingest.oauth.scopes import Act, act_scope, every_scope, missing_scopes, scope_to_ask
-from tests.ingest.oauth.site import PLC, Site, make_site
+from ingest.oauth.scopes import Act, act_scope, missing_scopes, scope_to_ask
+from tests.ingest.oauth.site import OWN, PLC, Site
 from tests.peers.network import Account, RealNetwork
 
-OWN = "org.sunstead"
 STATUS, VOUCH, COMMENT = (f"{NAMESPACE}{name}" for name in ("repo.pull.status", "graph.vouch", "feed.comment"))
 APPROVAL, MERGE = f"{OWN}.approval", f"{NAMESPACE}repo.merge"
 KNOT = "did:web:knot.example.org"
@@ -32,12 +31,6 @@ SAID = {"createdAt": f"{wall_now().isoformat()}Z"}
 @pytest.fixture(scope="module")
 def ana(real_network: RealNetwork) -> Account:
     return real_network.join(f"act{time.time_ns() % 1_000_000_000}")
-
-
-@pytest.fixture(scope="module")
-def site(real_network: RealNetwork) -> Iterator[Site]:
-    with make_site(real_network, every_scope(OWN)) as site:
-        yield site
 
 
 def create(collection: str) -> Callable[[OwnServer, Account], None]:

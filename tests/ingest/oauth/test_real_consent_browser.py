@@ -8,26 +8,18 @@ import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
 from ingest.errors import OAuthRefused
-from ingest.oauth.scopes import Act, act_scope, every_scope, missing_scopes
-from tests.ingest.oauth.site import Site, make_site
+from ingest.oauth.scopes import Act, act_scope, missing_scopes
+from tests.ingest.oauth.site import OWN, Site
 from tests.peers.consent import PASSWORD
 from tests.peers.network import Account, RealNetwork
 from tests.peers.tls_front import TlsFront
 from tests.triage.conftest import ARGUMENTS
 from tests.waiting import PATIENT_MS
 
-OWN = "org.sunstead"
-
 
 @pytest.fixture(scope="module")
 def person(real_network: RealNetwork) -> Account:
     return real_network.join(f"web{time.time_ns() % 1_000_000_000}")
-
-
-@pytest.fixture(scope="module")
-def site(real_network: RealNetwork) -> Iterator[Site]:
-    with make_site(real_network, every_scope(OWN)) as site:
-        yield site
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """Sign-in at a real data server: the whole flow, and every way in which it ends without a session."""
 
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 
 import msgspec
@@ -13,10 +12,9 @@ from ingest.oauth.flow import Begun, Grant, discover, refresh, revoke
 from ingest.oauth.proofs import make_key
 from ingest.oauth.resource import OwnServer
 from ingest.oauth.scopes import Act, act_scope, every_scope, missing_scopes
-from tests.ingest.oauth.site import PLC, Site, make_site
+from tests.ingest.oauth.site import OWN, PLC, Site, make_site
 from tests.peers.network import Account, RealNetwork
 
-OWN = "org.sunstead"
 COMMENT = act_scope(Act.COMMENT, OWN)
 
 
@@ -27,12 +25,6 @@ def join(network: RealNetwork, name: str) -> Account:
 @pytest.fixture(scope="module")
 def ana(real_network: RealNetwork) -> Account:
     return join(real_network, "ana")
-
-
-@pytest.fixture(scope="module")
-def site(real_network: RealNetwork) -> Iterator[Site]:
-    with make_site(real_network, every_scope(OWN)) as site:
-        yield site
 
 
 def is_dead(site: Site, grant: Grant) -> bool:
