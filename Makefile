@@ -64,7 +64,7 @@ behaviour: ## what differs between the code and that of BEFORE=commit: pages, de
 
 bench: ## the benchmarks in tests/bench, or one with NAME=name
 	$(call into,dev,--own); scratch=$$(mktemp -d "$$root/bench-XXXXXX") && trap 'rm -rf "$$scratch"' EXIT && \
-	export DATA_ROOT="$$scratch" && "$$python" manage.py init_drive >&2 && \
+	export DATA_ROOT="$$scratch" DJANGO_SETTINGS_MODULE=trustsite.settings && "$$python" manage.py init_drive >&2 && \
 	for file in $(or $(NAME),$(basename $(notdir $(wildcard tests/bench/[a-z]*.py)))); do \
 		"$$python" -m "tests.bench.$$file" || exit 1; done
 

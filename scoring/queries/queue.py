@@ -361,7 +361,8 @@ def pulls(rows: Rows, uris: Sequence[str], watched: Watched | None = None) -> tu
     """Those of these pull requests that are open in a watched repository, in the order of `uris`."""
     if not uris:
         return ()
-    sql = f"{DECISIONS} where c.pull_uri in (select unnest(?))"
+    # A semi join with the parameter's rows comes after the join with all of `trust`: 58 ms instead of 12 for one row.
+    sql = f"{DECISIONS} where list_contains(?, c.pull_uri)"
     found = _queue_rows(rows, sql, [list(uris)], watched or _watched(rows))
     by_uri = {row.uri: row for row in found}
     return tuple(by_uri[uri] for uri in uris if uri in by_uri)
