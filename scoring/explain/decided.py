@@ -57,9 +57,9 @@ class ChangeOutline:
 
 
 NOTHING_KNOWN = ChangeOutline()
-NO_LANE = "This repository has no fast lane yet"
-NO_LANE_FOR_SEED = "By a maintainer; no fast lane here yet"
-CLAIMED = "Author calls it merged: confirm or deny"
+NO_LANE = "Fast lane not open in this repository"
+NO_LANE_FOR_SEED = "By a maintainer; fast lane not open here"
+CLAIMED = "Marked as merged by its author, unproven"
 SETTLES_CLAIM = "A maintainer who says that it was merged takes it out of the inbox. "
 
 
@@ -95,8 +95,7 @@ def _known_author_clause(verdict: Verdict, evidence: Evidence, change: ChangeOut
         return start.format(percent_in_full(number_of(below["t_high"]))) if exact else CLAUSES["below_fast_lane"](below)
     if is_fast and (change.shadow or change.tests_fail):
         record = _merged_words(evidence).removesuffix(" here")
-        missing = "its tests must pass too" if not change.shadow else "fast lane not open here"
-        return fit(f"{record}; {'lane shut and tests fail' if change.shadow and change.tests_fail else missing}")
+        return fit(f"{record}{'; fast lane not open here' if change.shadow else ', but its tests fail'}")
     is_shut = not reasons.keys().isdisjoint(SHUT_LANE)
     if not is_fast and not is_shut and (trust := _clauses(verdict, OF_TRUST)):
         return trust[0]

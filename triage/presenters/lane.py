@@ -127,11 +127,10 @@ def _were(count: float) -> str:
 def notice_words(offer: Offer, budget: float) -> str:
     """Give the figures of the queue's notice of a lane in shadow mode; the template has the notice's first words."""
     return (
-        f"Of {count_words(offer.cases)} {SOURCES[offer.source]}, it would have let through "
-        f"{count_words(offer.let_through)}, {count_words(offer.bad) if offer.bad else 'none'} of them bad: "
-        f"{bad_percent(offer.bad / offer.let_through)}, and it could be up to {bad_percent(offer.bad_high)} "
-        f"({WINDOWS[offer.source]}). "
-        f"Your budget is {percent_in_full(budget)}."
+        f"It would have let through {count_words(offer.let_through)} of {count_words(offer.cases)}, "
+        f"{count_words(offer.bad) if offer.bad else 'none'} of them bad: "
+        f"{bad_percent(offer.bad / offer.let_through)}, up to {bad_percent(offer.bad_high)} "
+        f"({WINDOWS[offer.source]}). Your budget is {percent_in_full(budget)}."
     )
 
 

@@ -15,10 +15,12 @@ from scoring.explain.decided import CHANGE_CLAUSES
 from scoring.formatting import visible
 from scoring.queries.read import QueueRow
 from triage.forms.actions import written_choice
+from triage.models import Action
 from triage.presenters.pills import Pill
 from triage.presenters.row_actions import RowActs
 from triage.presenters.rows import RowView
 from triage.presenters.text import brief_age
+from triage.services.actions import TO_AUTHOR
 
 CHANGED = CHANGE_CLAUSES["approved_before"]({})
 CI_BRIEF = {"passed": "✓ CI", "failed": "✕ CI", "running": "… CI", "never_ran": "no CI"}
@@ -80,7 +82,7 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
         row.ci or "",
         CI_BRIEF[row.ci] if row.ci else "",
         "" if row.files is None else f"+{row.added or 0:,} \N{MINUS SIGN}{row.removed or 0:,}",
-        row.comments + (len(act.notes) if act else 0),
+        row.comments + sum(note.kind in TO_AUTHOR for note in (act.notes if act else ())),
         _labels(row.labels),
         *_states(row, act, "" if is_cause else changed_sentence),
         f"{row.claim[:1].upper()}{row.claim[1:]}",
@@ -94,7 +96,7 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
 
 def _states(row: QueueRow, act: RowActs | None, changed: str) -> tuple[str, str, str]:
     """Return the main state, the others, and all in full; `changed` says how it changed since an action."""
-    done = act.done if act else ""
+    done, notes = (act.done, act.notes) if act else ("", ())
     on_author = bool(act and act.is_asked) or (row.on_author and not done)
     word = "changed" if changed.startswith("Changed after") else "answered" if changed.startswith("New") else "void"
     words = {
@@ -102,6 +104,7 @@ def _states(row: QueueRow, act: RowActs | None, changed: str) -> tuple[str, str,
         word: "" if act and act.is_decided else changed,
         "waiting": "Waiting on author" if on_author else "",
         "looking": act.looked_at if act else "",
+        "noted": "Maintainers noted something" if any(one.kind == Action.Kind.NOTE for one in notes) else "",
     }
     states = {brief: full for brief, full in words.items() if full}
     main, *further = states or ("",)

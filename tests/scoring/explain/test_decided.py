@@ -103,10 +103,10 @@ def test_where_the_lane_starts_decides_the_place_of_a_known_author_and_is_named_
         (ChangeOutline(), "41 of 42 merged here"),
         (ChangeOutline(files=2), "41 of 42 merged here, nothing found"),
         (ChangeOutline((finding(severity="low"),), files=2), "41 of 42 merged here, 1 low finding"),
-        (ChangeOutline(files=2, tests_fail=True), "41 of 42 merged; its tests must pass too"),
+        (ChangeOutline(files=2, tests_fail=True), "41 of 42 merged, but its tests fail"),
         (ChangeOutline(files=2, shadow=True), "41 of 42 merged; fast lane not open here"),
-        (ChangeOutline(files=2, shadow=True, tests_fail=True), "41 of 42 merged; lane shut and tests fail"),
-        (ChangeOutline(files=2, claimed=True), "Author calls it merged: confirm or deny"),
+        (ChangeOutline(files=2, shadow=True, tests_fail=True), "41 of 42 merged; fast lane not open here"),
+        (ChangeOutline(files=2, claimed=True), "Marked as merged by its author, unproven"),
     ],
 )
 def test_a_row_of_the_fast_lane_names_the_record_and_what_the_scanners_found(change: ChangeOutline, words: str) -> None:
@@ -114,7 +114,7 @@ def test_a_row_of_the_fast_lane_names_the_record_and_what_the_scanners_found(cha
 
 
 def test_people_are_told_apart_by_their_record_here_and_by_their_tests() -> None:
-    assert clause(KNOWN) == "This repository has no fast lane yet"
+    assert clause(KNOWN) == "Fast lane not open in this repository"
     assert clause(KNOWN, change=ChangeOutline(tests_fail=True)) == "41 of 42 merged here, tests fail"
     assert clause(Evidence()) == "First change here, no record yet"
     several = ChangeOutline(several_open=True)
@@ -127,7 +127,7 @@ def test_people_are_told_apart_by_their_record_here_and_by_their_tests() -> None
 def test_one_who_was_refused_is_not_said_to_have_sent_bad_changes() -> None:
     refused = Evidence(clean=0, not_clean=14, merged_here=1, settled_here=14)
     verdict = judge_change(refused, CLEAR, ORDINARY, Thresholds(t_low=0.0), 0.55, 5.0)
-    assert decided(verdict, refused) == "This repository has no fast lane yet"
+    assert decided(verdict, refused) == "Fast lane not open in this repository"
     assert explain(verdict, refused).split("; ")[1] == "1 of 14 merged here, 1 needed a fix"
     record = next(SENTENCES[reason.code](reason.params) for reason in verdict.reasons if reason.code == "track_record")
     assert record == "Here: 1 merged, 1 needed a fix; 13 not merged."

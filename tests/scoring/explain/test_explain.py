@@ -98,7 +98,7 @@ def test_a_code_of_another_version_is_named_instead_of_breaking_the_page() -> No
 def test_a_row_names_the_record_and_then_the_trust_path() -> None:
     assert (
         line(VOUCHED)
-        == "This repository has no fast lane yet; 14 of 15 merged here; vouched for by the maintainer ana.example.test"
+        == "Fast lane not open in this repository; 14 of 15 merged here; vouched for by the maintainer ana.example.test"
     )
     assert "; vouched for by ana.test, vouched for by the seed seed.test" in line(TWO_HOPS)
     far = Evidence(structural_trust=0.1, path=("seed.test", "a.test", "b.test", "mara.test"))
@@ -109,9 +109,9 @@ def test_a_row_names_the_record_and_then_the_trust_path() -> None:
 def test_a_row_tells_a_record_elsewhere_from_one_here() -> None:
     assert line(Evidence(clean=3, not_clean=1)).startswith("New here; 3 of 4 went well elsewhere; ")
     both = Evidence(clean=20, not_clean=2, merged_here=5, settled_here=6)
-    assert "This repository has no fast lane yet; 5 of 6 merged here, 20 of 22 clean overall" in line(both)
+    assert "Fast lane not open in this repository; 5 of 6 merged here, 20 of 22 clean overall" in line(both)
     fixed = Evidence(clean=12, not_clean=3, merged_here=14, settled_here=15)
-    assert "This repository has no fast lane yet; 14 of 15 merged here, 2 needed a fix" in line(fixed)
+    assert "Fast lane not open in this repository; 14 of 15 merged here, 2 needed a fix" in line(fixed)
     assert line(Evidence(waiting=2)).startswith("2 merged here, too new to count; ")
 
 

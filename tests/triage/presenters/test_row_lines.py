@@ -20,7 +20,7 @@ from tests.triage.worlds.drawn_rows import ANA, drawn_rows, pull_request
 from tests.triage.worlds.pages_world import DrawnSnapshot
 from triage.access.permissions import Role, Roles
 from triage.forms.filters import QueueFilters
-from triage.models import Person
+from triage.models import Action, Person
 from triage.presenters import row_actions, row_lines
 from triage.presenters.pills import Pill
 from triage.presenters.row_actions import RowActs, approvable_words, row_acts
@@ -116,6 +116,9 @@ def test_the_first_state_stands_before_ci_in_a_word_and_the_others_after_it() ->
     assert (answered.state, answered.told) == ("answered", "New since you asked for changes.")
     asked = row_line(view(), acts(done="Changes requested by you", done_brief="asked", is_asked=True))
     assert (asked.state, asked.told) == ("waiting", "Waiting on author.")
+    written = tuple(Action(kind=kind) for kind in (Action.Kind.NOTE, Action.Kind.COMMENT, Action.Kind.NOTE))
+    noted = row_line(replace(view(), row=replace(ROW, comments=2)), acts(notes=written))
+    assert (noted.comments, noted.state) == (3, "noted"), "a note for maintainers is no comment"
     untouched = row_line(view(), acts())
     assert (untouched.state, untouched.more, untouched.told) == ("", "", "")
 

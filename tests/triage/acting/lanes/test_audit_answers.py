@@ -65,7 +65,7 @@ def test_no_heading_and_no_count_tells_its_lane(site: ActingSite, ben: Client) -
     answer(ben, site)
     site.work()
     assert "Mend the gate" not in ben.get("/?bucket=normal_queue").content.decode(), "it is read, so it waits no more"
-    assert "<strong>Audit passed: a maintainer found it good</strong>" in ben.get("/?bucket=fast_lane").content.decode()
+    assert "<strong>Audited: a maintainer would merge this</strong>" in ben.get("/?bucket=fast_lane").content.decode()
 
 
 @pytest.mark.parametrize("ci", ["passed", "failed", "never_ran", None])
@@ -77,7 +77,7 @@ def test_an_audit_that_passed_offers_an_approval_first_only_where_ci_passed_too(
     answer(ben, site)
     site.work()
     page = ben.get(f"/?open={NEXT}").content.decode()
-    told = "Audit passed, but tests fail" if ci == "failed" else "Audit passed: a maintainer found it good"
+    told = "Audited: to be merged, but its tests fail" if ci == "failed" else "Audited: a maintainer would merge this"
     assert f"<strong>{told}</strong>" in page
     assert f"<span>{told};" in page, "the pane says the same"
     assert "Fast lane, audited" in page
@@ -278,7 +278,7 @@ def test_a_new_round_takes_the_answer_back_and_is_asked_about_anew(site: ActingS
     site.work()
     said = site.result.rows("select round, would_merge from audits order by round")
     assert [row["would_merge"] for row in said] == [True, False]
-    assert "Audit failed: not to be merged as sent" in ben.get("/?bucket=needs_human").content.decode()
+    assert "Audited: a maintainer would not merge this" in ben.get("/?bucket=needs_human").content.decode()
 
 
 def test_only_maintainers_of_the_repository_answer(site: ActingSite) -> None:
