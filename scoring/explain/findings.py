@@ -58,7 +58,7 @@ RULES: dict[tuple[str, str], str] = {
     ("commit_author", "several-people"): "Commits of several people",
     ("commit_author", "other-person"): "Commit by another person",
     ("commit_author", "other-name"): "Commit under another name",
-    ("flipped", "opposite"): "Condition weakened or reversed",
+    ("flipped", "opposite"): "Condition weakened",
     ("flipped", "shifted"): "Limit moved by one",
     ("flipped", "lowered"): "Protection lowered",
     ("flipped", "weaker"): "Permission check weakened",
