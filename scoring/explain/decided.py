@@ -59,6 +59,7 @@ class ChangeOutline:
 NOTHING_KNOWN = ChangeOutline()
 NO_LANE = "Fast lane not open in this repository"
 NO_LANE_FOR_SEED = "By a maintainer; fast lane not open here"
+A_PERSON_ASKED_FOR = "A person was asked to decide"  # an objection, to those whom it does not concern
 CLAIMED = "Marked as merged by its author, unproven"
 SETTLES_CLAIM = "A maintainer who says that it was merged takes it out of the inbox. "
 
@@ -66,10 +67,10 @@ SETTLES_CLAIM = "A maintainer who says that it was merged takes it out of the in
 def decided(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHING_KNOWN, exact: bool = False) -> str:
     """Return the decisive clause of a judgement, in at most LONGEST characters and without a full stop.
 
-    `exact` names the fast lane's threshold, for maintainers.
+    `exact` names the fast lane's threshold and who objects, for maintainers.
     """
     if clauses := _causes(verdict, evidence, change):
-        return clauses[0]
+        return _objection_words(verdict) if exact and clauses[0] == A_PERSON_ASKED_FOR else clauses[0]
     if change.claimed:
         return CLAIMED
     if not evidence.settled_here:
@@ -112,6 +113,13 @@ def _known_author_clause(verdict: Verdict, evidence: Evidence, change: ChangeOut
     )
     whole = ", ".join(filter(None, (record_words(evidence), addition)))
     return whole if len(whole) <= LONGEST else f"{_merged_words(evidence)}, {addition}"
+
+
+def _objection_words(verdict: Verdict) -> str:
+    params = next(reason.params for reason in verdict.reasons if reason.code == "objection_open")
+    return (
+        "A maintainer objects for the author" if params.get("by") == "maintainer" else "The author objects to the score"
+    )
 
 
 def _findings_count(change: ChangeOutline) -> str:
@@ -292,15 +300,13 @@ def _touched(params: Params) -> str:
 CHANGE_CLAUSES: Mapping[str, Callable[[Params], str]] = {
     "high_flag": _flagged,
     "denounced_by_seed": lambda params: "Someone you trust warns about them",
-    "objection_open": lambda params: (
-        "A maintainer objects for the author" if params.get("by") == "maintainer" else "The author objects to the score"
-    ),
     "content_risk_high": lambda params: f"Content risk {risk_percent(number_of(params['risk']))}",
     "low_probability": lambda params: f"Chance {percent(number_of(params['probability']))} of merging without a fix",
     "attestation_missing": lambda params: "No attestation of jurisdiction",
     "attestation_expired": lambda params: "Attestation of jurisdiction expired",
     "attestation_revoked": lambda params: "Attestation of jurisdiction revoked",
     "attestation_unverifiable": lambda params: "Attestation could not be verified",
+    "objection_open": lambda params: A_PERSON_ASKED_FOR,
     "audit_drawn": lambda params: "Random audit: would you merge this?",
     "approved_before": lambda params: "Changed after it was approved",
     "review_recommended": _flagged,

@@ -367,6 +367,7 @@ PLAIN_SENTENCES: Mapping[str, str] = {
     "lane_unsteady": "The fast lane is shut: lately no threshold kept the budget all the time.",
     "certificate_expired": "The fast lane is shut: its certificate has expired.",
     "too_little_traffic": "The fast lane is shut here: too few pull requests settle to notice mistakes.",
+    "objection_open": "A person was asked to decide here.",
     "below_fast_lane": "The chance to stay clean is below the fast lane's limit.",
     "trust_too_low": "Trust is below the fast lane's limit.",
     "threshold_not_certified": "The fast lane's threshold was set by hand. It is not certified.",

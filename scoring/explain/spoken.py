@@ -88,11 +88,7 @@ def _record(params: Params) -> str:
 
 # Why it is not in a better lane, as a clause after "because"; codes without words are shown only on the page.
 HELD: Mapping[str, Callable[[Params], str]] = {
-    "objection_open": lambda params: (
-        "a maintainer objects for its contributor"
-        if params.get("by") == "maintainer"
-        else "its contributor objects to how it was judged"
-    ),
+    "objection_open": lambda params: "a person was asked to decide",
     "denounced_by_seed": lambda params: "a maintainer warns about its contributor",
     "low_probability": lambda params: "few pull requests like it stay clean",
     "high_flag": lambda params: f"its review found {_flag(params)}",

@@ -40,6 +40,7 @@ from scoring.types import Estimate, Lane, Reason, Verdict
 DRAWN_CLAUSE = CHANGE_CLAUSES["audit_drawn"]({})
 ASKED = f"{DRAWN_CLAUSE} Read it as it was sent, then answer"
 PASSED, FAILED = "Audited: a maintainer would merge this", "Audited: a maintainer would not merge this"
+PASSED_BUT_RED = "Audited: to be merged, but its tests fail"
 UNKNOWN = Estimate(None, 0.0, 1.0, 0)
 CHANCE_HIDDEN = "Chance hidden until an audit is answered"
 
@@ -55,7 +56,7 @@ def seal(row: QueueRow, answer: AuditAnswer | None) -> QueueRow:
     that stays is that of the draw: its odds are the same whatever the change is.
     """
     if answer is not None:
-        told = FAILED if not answer.would_merge else "Audited: to be merged, but its tests fail" if row.ci == "failed" else PASSED
+        told = FAILED if not answer.would_merge else PASSED_BUT_RED if row.ci == "failed" else PASSED
         sentence = joined([told, *row.sentence.split("; ")[1:]])
         rest = tuple(reason for reason in row.verdict.reasons if reason.code != "audit_drawn")
         return replace(

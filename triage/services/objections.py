@@ -49,15 +49,18 @@ def object_to(
     `repo_key` is that of the pull request. A maintainer (`source`) speaks about their own repository, so without a pull
     request `repo_key` is needed, and the objection covers everything sent there. Maintainers' objections never limit
     the contributor's own. Raises ObjectionProblem for an empty or too long text, a second open one about the same
-    subject, too many at once, or a maintainer without a repository.
+    subject, one that was answered word for word, too many at once, or a maintainer without a repository.
     """
     checked_text = _check_text(text, "An objection")
     if source == Objection.Source.MAINTAINER and not repo_key:
         raise ObjectionProblem(422, ONLY_THE_CONTRIBUTOR)
     with transaction.atomic():
-        still_open = _of_speaker(did, source, repo_key).filter(state=Objection.State.OPEN)
+        said = _of_speaker(did, source, repo_key)
+        still_open = said.filter(state=Objection.State.OPEN)
         if still_open.filter(pull_uri=pull_uri).exists():
             raise ObjectionProblem(409, "An objection to this is already open. A person answers it.")
+        if said.filter(pull_uri=pull_uri, text=checked_text).exists():  # as a page does that is loaded again
+            raise ObjectionProblem(409, "You said exactly this before, and it was answered. Write what is new.")
         if still_open.count() >= AT_ONCE:
             raise ObjectionProblem(409, f"{AT_ONCE} objections are already open. Wait for the answers first.")
         saved = Objection.objects.create(

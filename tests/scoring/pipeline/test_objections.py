@@ -71,10 +71,10 @@ def test_an_open_objection_sends_the_pull_request_to_a_person_until_it_is_answer
 ) -> None:
     before = decision(world)
     write_objection(world.store, "page:1", told(pull_uri=pull_uri))
-    assert decision(world) == (Lane.NEEDS_HUMAN, "objection_open")
+    assert decision(world) == (Lane.NORMAL_QUEUE, "objection_open")
     row = world.pull(OFFERED)
     assert row is not None
-    assert "The author objects" in row.sentence
+    assert row.decided_exact == "The author objects to the score"
     assert row.would_change == "An answer to the objection lifts this; then it is judged like any other."
     write_objection(world.store, "page:1", told("rejected", pull_uri, answered_at=NOON))
     assert decision(world) == before
@@ -82,7 +82,7 @@ def test_an_open_objection_sends_the_pull_request_to_a_person_until_it_is_answer
 
 def test_an_objection_by_record_counts_and_its_edit_after_an_answer_counts_anew(world: Result) -> None:
     objects(world, MARA, subject=OFFERED)
-    assert decision(world) == (Lane.NEEDS_HUMAN, "objection_open")
+    assert decision(world) == (Lane.NORMAL_QUEUE, "objection_open")
     with world.reading() as rows:
         (one,) = record_objections(rows)
     assert (one.did, one.pull_uri, one.text, one.due_at - one.seen_at) == (MARA, OFFERED, "No", timedelta(days=30))
@@ -134,10 +134,11 @@ def test_a_maintainer_speaks_about_their_own_repository_alone_and_the_row_says_s
         write_objection(world.store, "page:1", elsewhere | {"repo_key": key})
         assert decision(world) == before
     write_objection(world.store, "page:1", elsewhere | {"repo_key": REPO})
-    assert decision(world) == (Lane.NEEDS_HUMAN, "objection_open")
+    assert decision(world) == (Lane.NORMAL_QUEUE, "objection_open")
     row = world.pull(OFFERED)
     assert row is not None
-    assert "A maintainer objects for the author" in row.sentence
+    assert "A maintainer objects for the author" in row.decided_exact
+    assert "bject" not in row.decided + row.sentence, "others learn that a person was asked, and no more"
     assert sentence(row.verdict.reasons[0]) == (
         "A maintainer of this repository objects in the contributor's name to this judgement, so a person decides."
     )

@@ -78,7 +78,7 @@ def test_after_a_snooze_by_key_the_next_row_is_open_and_u_undoes_the_newest_act_
     expect(page.locator("#offers")).to_contain_text(re.compile(rf"Snoozed lantern .+ “{re.escape(first)}” until"))
     site.after(1)
     page.keyboard.press("a")
-    expect(page.locator(".offer")).to_contain_text(["Approved", "Snoozed"])
+    expect(page.locator(".offer")).to_contain_text(re.compile(r"Approved .*1 more can be undone\."))
     expect(page.locator("[data-key=u]")).to_have_count(1)
     page.keyboard.press("u")
     expect(page.locator("#announce")).to_have_text("Undone.")

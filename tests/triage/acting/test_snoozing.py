@@ -270,7 +270,9 @@ def test_comments_are_counted_on_the_row_and_all_that_are_counted_are_listed_in_
     ana.post("/act", site.form("note", note=f"Ask mara first. {HOSTILE}"))
     page = page_of(ben, f"/pull/{OFFERED}")
     assert ">1 comment</a>" in page
-    assert ">1 comment</span>" in page_of(ben)
+    inbox = page_of(ben)
+    assert ">noted</b>" in inbox
+    assert ">1 comment</span>" not in inbox, "a note is for maintainers, and no comment"
     assert "for maintainers: <bdi>Ask mara first. &lt;script&gt;" in page
     assert re.search(r"\d\d:\d\d UTC</time>", page.partition("for maintainers")[0][-200:])
     assert "ana.example" in page

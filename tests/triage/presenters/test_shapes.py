@@ -105,7 +105,7 @@ def test_not_enough_evidence_has_no_number_and_a_flag_stays_a_flag_without_one()
     assert bare(pills.pill(flagged)) == pills.Pill("flag", "", "Flagged")
 
 
-@pytest.mark.parametrize("code", ["objection_open", "attestation_missing"])
+@pytest.mark.parametrize("code", ["attestation_expired", "attestation_missing"])
 def test_a_person_is_asked_in_neutral_words_where_nothing_was_found(code: str) -> None:
     asked = replace(verdict_of(Lane.NEEDS_HUMAN, 0.6), reasons=(Reason(code, {}), Reason("track_record", {"cases": 5})))
     assert bare(pills.pill(asked)) == pills.Pill("person", "60 %", "For a person")

@@ -19,6 +19,7 @@ from ingest.records.registry import DEFAULT_AUTHORITY
 from ingest.store import snapshots
 from ingest.store.database import StreamClock
 from ingest.store.snapshots import publish
+from scoring.explain.sentences import sentence
 from scoring.pipeline.interventions import RecordObjection, record_objections
 from tests.conftest import Count
 from tests.ingest.stream.frames import ANA, CREATED, MALLORY, MARA, REPO, SEED, STRANGER, Frames, pull_uri
@@ -64,13 +65,15 @@ def deliver(world: Result) -> None:
 
 
 def held(world: Result) -> dict[str, str]:
-    """Pull requests that wait for a person because of an objection, with the sentence, once all was delivered."""
+    """Pull requests that wait for a person because of an objection, with its sentence, once all was delivered."""
     deliver(world)
     found = {uri: world.pull(uri) for uri in (OFFERED, IN_CABIN)}
     return {
-        uri: row.sentence
+        uri: sentence(reason)
         for uri, row in found.items()
-        if row is not None and row.verdict.reasons[0].code == "objection_open"
+        if row is not None
+        for reason in row.verdict.reasons
+        if reason.code == "objection_open"
     }
 
 
@@ -89,7 +92,7 @@ def test_an_empty_objection_by_a_maintainer_of_cabin_holds_nothing_in_lantern(wo
     assert ana.post(f"/c/{MARA}/objection", {**TOLD, "pull": ""}).status_code == 200
     found = held(world)
     assert found.keys() == {IN_CABIN}
-    assert "maintainer objects for the author" in found[IN_CABIN]
+    assert "maintainer of this repository objects in the contributor's name" in found[IN_CABIN]
     spoken = "A maintainer of cabin, in the contributor's name, objected"
     assert f"{spoken} on" in text(ana, f"/pull/{IN_CABIN}")
     assert "objected" not in text(ana, f"/pull/{OFFERED}")
@@ -167,7 +170,7 @@ def test_the_contributor_objects_to_being_scored_at_all_by_their_link_or_signed_
     assert client.post(f"/c/{MARA}/objection", {**TOLD, "pull": "", "link": link}).status_code == 200
     found = held(world)
     assert found.keys() == {OFFERED, IN_CABIN}
-    assert all("he author objects" in words for words in found.values())
+    assert all("he contributor objects" in words for words in found.values())
     spoken = "The contributor, by their private link, objected" if by_link else "The contributor objected"
     assert f"{spoken} on" in text(ana, f"/pull/{OFFERED}")
     assert f"{spoken} to being scored (everything)" in text(ana, "/objections")
@@ -215,10 +218,10 @@ def test_no_word_of_a_maintainer_holds_anything_outside_their_repositories(world
 OPEN = {OFFERED: (MARA, REPO), IN_CABIN: (MARA, CABIN), pull_uri(MALLORY, "cabin"): (MALLORY, CABIN)}
 
 
-def lanes(world: Result) -> dict[str, tuple[str, str]]:
-    """The lane of each open pull request, and the first reason for it."""
+def lanes(world: Result) -> dict[str, tuple[str, frozenset[str]]]:
+    """The lane of each open pull request, and the reasons for it."""
     found = {uri: row.verdict for uri in OPEN if (row := world.pull(uri))}
-    return {uri: (str(verdict.lane), verdict.reasons[0].code) for uri, verdict in found.items()}
+    return {uri: (str(verdict.lane), frozenset(one.code for one in verdict.reasons)) for uri, verdict in found.items()}
 
 
 def test_nobody_moves_a_row_outside_their_repositories_whoever_they_are_and_whatever_they_send(
@@ -233,7 +236,7 @@ def test_nobody_moves_a_row_outside_their_repositories_whoever_they_are_and_what
         keys = draw.choice([(), (CABIN,), (REPO,), (CABIN, REPO), ("",)])
         speaker, about = draw.choice([ANA, SEED, STRANGER, MARA, MALLORY]), draw.choice([MARA, MALLORY, STRANGER])
         client, words = maintainer(speaker, *keys), draw.choice(["", CABIN, REPO, "at://made-up", *OPEN])
-        status = client.post(f"/c/{about}/objection", {**TOLD, "pull": words}).status_code
+        status = client.post(f"/c/{about}/objection", {**TOLD, "text": f"No {number}", "pull": words}).status_code
         deliver(world)
         changed = {uri for uri, lane in lanes(world).items() if lane != before[uri]}
         theirs = {
@@ -270,7 +273,7 @@ def test_what_an_older_version_kept_is_limited_to_the_repositories_of_who_wrote_
     Objection.objects.filter(pk__in=[one.pk for one in unknown]).update(state="rejected", answered_at=timezone.now())
     found = held(world)
     assert found.keys() == {IN_CABIN}
-    assert "maintainer objects for the author" in found[IN_CABIN]
+    assert "maintainer of this repository objects in the contributor's name" in found[IN_CABIN]
 
 
 def test_of_somebody_who_maintains_several_it_counts_in_each(world: Result) -> None:

@@ -390,6 +390,17 @@ def test_of_objections_one_to_a_decision_and_a_few_at_all_are_open(client: Clien
         object_to(MARA, "", "", "No", "link", None, now)
 
 
+def test_a_page_that_is_loaded_again_after_the_answer_objects_no_second_time(client: Client, seed: Person) -> None:
+    token = link(seed)
+    assert objecting(client, token).status_code == 200
+    answer(str(Objection.objects.get().key), None, seed, "rejected", "It stands.", timezone.now())
+    again = objecting(client, token)
+    assert again.status_code == 409
+    assert "You said exactly this before, and it was answered." in text(again)
+    assert objecting(client, token, "There is more to say.").status_code == 200
+    assert Objection.objects.count() == 2
+
+
 def test_a_link_to_one_decision_objects_to_that_one_alone(client: Client, seed: Person) -> None:
     token = link(seed, OFFERED)
     assert objecting(client, token, pull="").status_code == 403
