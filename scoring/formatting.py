@@ -37,7 +37,12 @@ def risk_percent(risk: float) -> str:
 
 
 def bad_percent(share: float) -> str:
-    """Format a share of bad ones in percents with one decimal, rounded up: .0401 is "4.1 %"."""
+    """Format a counted share of bad ones in percents with one decimal, rounded to the nearest: 3 of 14 is "21.4 %"."""
+    return f"{100 * share:.1f} %"
+
+
+def bad_bound(share: float) -> str:
+    """Format a bound on a share of bad ones, or one beside its limit, in percents, rounded up: .0401 is "4.1 %"."""
     return f"{one_decimal_up(100 * share)} %"
 
 
@@ -58,7 +63,7 @@ def percent_in_full(bound: float) -> str:
 
 def budget_percent(budget: float) -> str:
     """Format a budget in percents; the end of an interval is rounded up: .228284 is "22.9 %", .05 is "5 %"."""
-    return percent_in_full(budget) if round(budget, 3) == budget else bad_percent(budget)
+    return percent_in_full(budget) if round(budget, 3) == budget else bad_bound(budget)
 
 
 def trust_figure(trust: float) -> str:

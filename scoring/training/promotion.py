@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.formatting import bad_percent
+from scoring.formatting import bad_bound
 from scoring.models.base import Floats
 from scoring.thresholds import MOST_LIFT
 from scoring.training.metrics import auc, interval, log_losses, mean_of
@@ -133,7 +133,7 @@ def _objection(
     if spread is not None and spread > MOST_SPREAD:
         return f"Its AUC differs by {spread:.3f} from seed to seed."
     if candidate.self_lift > MOST_LIFT:
-        return f"A contributor can lift their own chance by {bad_percent(candidate.self_lift)}."
+        return f"A contributor can lift their own chance by {bad_bound(candidate.self_lift)}."
     return ""
 
 

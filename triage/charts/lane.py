@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from scoring.certificates.lane_counts import LaneCurve, LanePoint, Offer
-from scoring.formatting import bad_interval, bad_percent, percent_in_full
+from scoring.formatting import bad_bound, bad_interval, bad_percent, percent_in_full
 from triage.charts.plot import (
     Anchor,
     Area,
@@ -114,7 +114,7 @@ def _note(offer: Offer | None, budget: float) -> str:
     )
     if offer is None:
         return sentence
-    start, most = percent_in_full(offer.threshold), bad_percent(offer.bad_high)
+    start, most = percent_in_full(offer.threshold), bad_bound(offer.bad_high)
     return f"{sentence} Dot: an opening today, from {start} on: up to {most} bad."
 
 
@@ -124,7 +124,7 @@ def _summary(curves: Sequence[LaneCurve], offer: Offer | None, budget: float) ->
         return f"{whose}: no threshold keeps bad ones within {percent_in_full(budget)} with enough of them to tell"
     return (
         f"{whose}: at {percent_words(offer.share)} let through {bad_percent(offer.bad / offer.let_through)} bad, at "
-        f"most {bad_percent(offer.bad_high)}; budget {percent_in_full(budget)}"
+        f"most {bad_bound(offer.bad_high)}; budget {percent_in_full(budget)}"
     )
 
 

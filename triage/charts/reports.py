@@ -15,6 +15,7 @@ from itertools import pairwise
 from math import ceil, floor, sqrt
 
 from scoring.formatting import (
+    bad_bound,
     bad_interval,
     bad_percent,
     budget_percent,
@@ -387,7 +388,7 @@ def lane_answer(results: Sequence[LaneMonth]) -> tuple[str, str]:
     budget, (low, high) = live_budget(results), share_interval(bad, settled)
     within = "within" if high <= budget else "not surely within" if bad / settled <= budget else "above"
     of_lanes = "limit of its lane" if len({month.budget for month in results}) == 1 else "average limit of these lanes"
-    share = f"{bad_percent(bad / settled)}, {within} {budget_percent(budget)}, the {of_lanes}"
+    share = f"{bad_bound(bad / settled)}, {within} {budget_percent(budget)}, the {of_lanes}"
     edges = bad_interval(low, high).replace("\N{EN DASH}", " % and ")
     return (
         f"{bad:,} of {settled:,} settled turned out bad: {share}.",

@@ -10,7 +10,7 @@ from typing import Literal
 from scoring.certificates.lane_counts import LaneCurve, Offer
 from scoring.certificates.lane_curve import WORST_BAD_HIGH
 from scoring.certificates.sample_size import Need
-from scoring.formatting import bad_interval, bad_percent, one_decimal_up, percent_in_full, things
+from scoring.formatting import bad_bound, bad_interval, bad_percent, one_decimal_up, percent_in_full, things
 from scoring.pipeline.lane_history import AGREEMENTS, Agreement, Happened, LaneHistory, LaneSum
 from scoring.queries.read import AuditCount
 from triage.services.reading_times import FEWEST, TimeSaved
@@ -129,7 +129,7 @@ def notice_words(offer: Offer, budget: float) -> str:
     return (
         f"It would have let through {count_words(offer.let_through)} of {count_words(offer.cases)}, "
         f"{count_words(offer.bad) if offer.bad else 'none'} of them bad: "
-        f"{bad_percent(offer.bad / offer.let_through)}, up to {bad_percent(offer.bad_high)} "
+        f"{bad_percent(offer.bad / offer.let_through)}, up to {bad_bound(offer.bad_high)} "
         f"({WINDOWS[offer.source]}). Your budget is {percent_in_full(budget)}."
     )
 
@@ -152,7 +152,7 @@ def budget_words(budget: float) -> str:
 
 def shutting_words(offer: Offer, share: float, budget: float) -> str:
     """Say when an estimated lane shuts itself; `share` of what it lets through is audited."""
-    limit = bad_percent(offer.bad_high)
+    limit = bad_bound(offer.bad_high)
     why = f"It shuts at {limit}, not at your budget of {percent_in_full(budget)}: so few cases cannot prove less. "
     return (
         f"When the audit ({one_in(share)}) or the outcomes show that more than {limit} are bad. "
@@ -252,7 +252,7 @@ def nothing_words(curve: LaneCurve | None, budget: float, fewest: int) -> str:
     highs = [point.bad_high for point in curve.points if point.bad <= budget * point.let_through]
     why = (
         f"Where at most {percent_in_full(budget)} of them were bad, too few would go through to be sure: up to "
-        f"{bad_percent(min(highs))} of those may be bad, and a lane needs {percent_in_full(WORST_BAD_HIGH)} or less."
+        f"{bad_bound(min(highs))} of those may be bad, and a lane needs {percent_in_full(WORST_BAD_HIGH)} or less."
         if highs
         else f"At every threshold more than {percent_in_full(budget)} of them were bad."
     )

@@ -321,12 +321,15 @@ def data_answer(address: str, until: datetime) -> str:
     )
 
 
-def decision_answer(title: str, lane: str, reasons: Sequence[str], address: str, until: datetime) -> str:
-    """A plain answer to paste for somebody who asks why their pull request waits where it does."""
+def decision_answer(
+    title: str, lane: str, reasons: Sequence[str], written: Sequence[str], address: str, until: datetime
+) -> str:
+    """Return an answer to paste for a pull request's author: its lane, why, and what maintainers wrote to them."""
     listed = "\n".join(f"- {reason}" for reason in reasons)
+    asked = "".join(f"{visible(text)}\n\n" for text in ["We wrote to you:", *written] if written)
     return (
         f"Hello. Sunstead put your pull request “{visible(title)}” into this lane: {lane}. Why:\n\n{listed}\n\n"
-        "That orders the inbox; it blocks and closes nothing. You can read this, and object, here until "
+        f"That orders the inbox; it blocks and closes nothing.\n\n{asked}You can read this, and object, here until "
         f"{until:%d %b %Y}:\n\n{address}\n\nA person answers an objection within a month."
     )
 

@@ -20,7 +20,7 @@ from scoring.certificates.certificate import NeedRecord
 from scoring.certificates.sample_size import Need, say_need
 from scoring.explain.spoken import briefing
 from scoring.formatting import (
-    bad_percent,
+    bad_bound,
     budget_percent,
     number_of,
     percent,
@@ -139,7 +139,7 @@ def budget_words(state: BudgetState) -> str:
     if state.settled < FEWEST_TOLD:
         return f"{sentence} That is too few to judge against {limit}."
     against = "above" if state.is_spent else "within"
-    return f"{sentence} That is {bad_percent(state.bad / state.settled)} of what settled, {against} {limit}."
+    return f"{sentence} That is {bad_bound(state.bad / state.settled)} of what settled, {against} {limit}."
 
 
 def _was_before(before: Param, say: Callable[[float], str]) -> str:

@@ -108,6 +108,12 @@ def undo_estimated_lane(person: Person, opening: EstimatedLane, repository: Watc
     return _end_lane(person, opening, repository, UNDONE, opening.was_shadow, now, undone=True)
 
 
+def last_end(key: str) -> EstimatedLane | None:
+    """Return a repository's newest opening where a person ended it and nothing was opened since; else None."""
+    newest = EstimatedLane.objects.filter(repo_key=key).select_related("ended_by").order_by("-opened_at").first()
+    return newest if newest is not None and newest.ended_because else None
+
+
 def end_by_watching(person: Person, repository: WatchedRepository, now: datetime) -> None:
     """End the estimated lane, if any, of a repository that a person put back into shadow mode."""
     for opening in standing_openings():

@@ -59,12 +59,11 @@ def find(request: Request) -> HttpResponse:
         found = _found(request.snapshot, asked)
         groups = sorted({one.first_timer for one in found}, reverse=True)
         waits = [first_answer(request.snapshot, "", "", first) for first in groups]
+        rows = read.pulls(request.snapshot, [one.uri for one in found]) if found and request.snapshot else ()
+        on_author = {row.uri for row in rows if row.on_author}
         shown |= {
             "asked": True,
-            "found": [
-                (one, QueueFilters().opening(one.uri) if shown["may_read"] and one.state == "open" else "")
-                for one in found
-            ],
+            "found": [(one, _opening(one) if shown["may_read"] else "", one.uri in on_author) for one in found],
             "waits": [words for words in waits if words],
         }
     response = render(request, "about/find.html", shown, status=429 if wait else 200)
@@ -72,6 +71,10 @@ def find(request: Request) -> HttpResponse:
     if wait:
         response["Retry-After"] = str(wait)
     return response
+
+
+def _opening(found: read.Here) -> str:
+    return QueueFilters().opening(found.uri) if found.state == "open" else ""
 
 
 def _seconds_to_wait(request: Request) -> int:

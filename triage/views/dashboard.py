@@ -14,7 +14,7 @@ from django.utils import timezone
 from ingest.store.snapshots import Snapshot
 from scoring.certificates.in_force import AlarmRule, bad_to_shut
 from scoring.config.policy import policy_from_settings
-from scoring.formatting import bad_interval, bad_percent, percent_in_full
+from scoring.formatting import bad_bound, bad_interval, bad_percent, percent_in_full
 from scoring.models.serving import LABEL
 from scoring.queries import read
 from scoring.redteam.render import HEADS, NOT_PLAYED, read_report, say_graph, say_result
@@ -189,9 +189,9 @@ def redteam(request: Request, snapshot: Snapshot) -> HttpResponse:
         shown |= {"answer": say_result(report), "ground": say_graph(report)}
     if model and (lifts := _lifts(model)):
         largest = max(lift for _, lift in lifts)
-        shown["lifts"] = [(words, bad_percent(lift)) for words, lift in lifts]
+        shown["lifts"] = [(words, bad_bound(lift)) for words, lift in lifts]
         limit = f"A model above {percent_in_full(MOST_LIFT)} is not used."
-        shown["lifts_said"] = f"At most by {bad_percent(largest)}. {limit}"
+        shown["lifts_said"] = f"At most by {bad_bound(largest)}. {limit}"
     else:
         shown["no_lifts"] = missing.no_lifts(name, training_need(snapshot))
     return render(request, "dashboard/redteam.html", shown)

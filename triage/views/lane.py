@@ -53,6 +53,7 @@ NO_OFFER = "Nothing changed: there is nothing to open here now."
 TONES = {"agrees": "fast", "agrees_so_far": "fast", "stricter": "review", "wrong": "flag", "unknown": ""}
 PILL_TONES: Mapping[State, str] = {"certified": "fast", "open": "fast", "shut_itself": "flag"}
 OPENS_FROM: tuple[State, ...] = ("watching", "shut_itself")
+BAD_LANE = "A bad lane"
 SHOWN = 100  # rows of a table; the sums count all
 ShownRow = tuple[LaneRow, str, str, str]  # with what happened, what it says of the lane, and the tone of that
 
@@ -154,6 +155,7 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
     can_open = offer is not None and state in OPENS_FROM and may_be_opened()
     basis = figures_of(opening) if opening and state == "open" else offer
     training = "" if past.model else missing.training_words(training_need(snapshot))
+    facts = dict(_facts(past, basis, state, time, len(watched.rows)))
     return {
         "past": past,
         "title": lane_words.TITLES[state],
@@ -175,8 +177,10 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
         "token": offer_token(past),
         "opening": lane_words.opening_words(offer) if offer else "",
         "audit_share": lane_words.one_in(settings.ESTIMATED_AUDIT_SHARE),
-        "facts": _facts(past, basis, state, time, len(watched.rows)),
+        "detection": facts.pop(BAD_LANE, "") if can_open else "",  # beside the button instead
+        "facts": list(facts.items()),
         "is_open": state == "open",
+        "ended": None if opening else estimated_lanes.last_end(past.repository.key),
         "computed": _computed(past, state, training),
         "time": lane_words.time_words(time),
         "watched": watched,
@@ -197,7 +201,7 @@ def _facts(past: LanePast, offer: Offer | None, state: State, time: TimeSaved, t
         told.append(("It shuts itself", lane_words.shutting_words(offer, share, past.budget)))
         through_a_month, delta = past.a_month * offer.share, settings.FALSE_APPROVAL_DELTA
         if through_a_month > 0 and (days := days_to_shut(offer.bad_high, through_a_month, share, delta)) is not None:
-            told.append(("A bad lane", lane_words.detection_words(days)))
+            told.append((BAD_LANE, lane_words.detection_words(days)))
         told.append(("Undo", f"for {int(estimated_lanes.UNDO.total_seconds() // 60)} minutes, by whoever opened it"))
         told.append(("Close", "any time, here, with a reason; the lane merges nothing"))
     return told

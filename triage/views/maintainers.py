@@ -25,6 +25,7 @@ from triage.models import ContributorLink, Objection, Person
 from triage.presenters import queue as as_shown
 from triage.presenters import rights as rights_words
 from triage.presenters.pills import lane_word
+from triage.services.actions import written_to_author
 from triage.services.objections import ObjectionProblem, answer, speaker_words, unanswered_records
 from triage.views.contributor import did_of, objection_choices, open_offers, refused
 
@@ -230,7 +231,8 @@ def _record_view(record: read.RecordObjection, now: datetime) -> ObjectionView:
 
 def _decision_answer(row: read.QueueRow, address: str, until: datetime) -> str:
     reasons = [own_sentence(reason) for reason in row.verdict.reasons]
-    return rights_words.decision_answer(row.title, lane_word(row.verdict), reasons, address, until)
+    written = [one.note for one in written_to_author(row.uri, timezone.now())][::-1]
+    return rights_words.decision_answer(row.title, lane_word(row.verdict), reasons, written, address, until)
 
 
 def _with_titles(request: Request, context: dict[str, Any]) -> dict[str, Any]:

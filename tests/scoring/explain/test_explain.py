@@ -15,6 +15,7 @@ from scoring.explain.decided import LONGEST_REASON, explain
 from scoring.explain.reasons import MISSING_WORDS
 from scoring.explain.sentences import FACTOR_LABELS, SENTENCES, factor_label, sentence, would_change
 from scoring.formatting import (
+    bad_bound,
     bad_interval,
     bad_percent,
     basis_points,
@@ -243,7 +244,8 @@ def test_a_bound_is_told_in_full() -> None:
 def test_percents_are_floored_intervals_go_outward_and_what_is_bad_is_rounded_up() -> None:
     assert percent_interval(0.429, 0.951) == "42\N{EN DASH}96"
     assert (risk_percent(0.201), risk_percent(0.8), risk_percent(0.1 + 0.7)) == ("21 %", "80 %", "80 %")
-    assert (bad_percent(0.0401), bad_percent(0.05), bad_percent(0.0)) == ("4.1 %", "5.0 %", "0.0 %")
+    assert (bad_bound(0.0401), bad_bound(0.05), bad_bound(0.0)) == ("4.1 %", "5.0 %", "0.0 %")
+    assert (bad_percent(3 / 14), bad_percent(22 / 188), bad_percent(0.0)) == ("21.4 %", "11.7 %", "0.0 %")
     assert bad_interval(0.0319, 0.0981) == "3.1\N{EN DASH}9.9"
     assert (one_decimal_up(0.301), one_decimal_up(0.3), one_decimal_up(0.1 + 0.2)) == ("0.4", "0.3", "0.3")
 
@@ -253,7 +255,7 @@ def test_a_share_of_bad_ones_is_never_told_smaller_nor_its_interval_narrower(one
     low, high = sorted((one, other))
     below, above = map(float, bad_interval(low, high).split("\N{EN DASH}"))
     assert below <= 100 * low + 1e-6
-    assert above >= float(bad_percent(high).removesuffix(" %")) >= 100 * high - 1e-6
+    assert above >= float(bad_bound(high).removesuffix(" %")) >= 100 * high - 1e-6
 
 
 def test_basis_points_are_rounded_down_like_the_rest() -> None:

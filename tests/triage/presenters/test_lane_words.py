@@ -195,7 +195,7 @@ def test_both_pasts_stand_on_one_pair_of_axes_and_in_the_table_behind_it() -> No
     assert "Dashed: your budget, 5 %." in plot.note
     assert "Dot: an opening today, from 87 % on: up to 8.7 % bad." in plot.note
     assert overlapping(plot) == []
-    assert "at 34.1 % let through 2.4 % bad, at most 8.7 %; budget 5 %" in plot.summary
+    assert "at 34.1 % let through 2.3 % bad, at most 8.7 %; budget 5 %" in plot.summary
 
 
 def test_without_an_offer_the_curve_says_that_no_threshold_keeps_the_budget_and_without_a_past_there_is_none() -> None:

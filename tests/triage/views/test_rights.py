@@ -27,7 +27,7 @@ from tests.triage.worlds.drawn_rows import pull_request
 from tests.triage.worlds.small_site import CABIN, HER_REASON, OFFERED, REASON, frames_of_it, play
 from triage.access import throttle
 from triage.access.tokens import DAYS, SIGNER, make_link, secret_hash
-from triage.models import Change, ContributorLink, LeaderboardWish, Maintainer, Objection, OutboxEntry, Person
+from triage.models import Action, Change, ContributorLink, LeaderboardWish, Maintainer, Objection, OutboxEntry, Person
 from triage.models.accounts import log_change
 from triage.presenters.rights import steps_of
 from triage.services.deliveries import deliver_due
@@ -280,8 +280,15 @@ def test_no_log_and_no_other_site_learns_a_link(client: Client, seed: Person, ca
 def test_a_maintainer_hands_a_link_with_an_answer_to_paste_that_names_no_threshold(
     client: Client, seed: Person
 ) -> None:
+    moment = timezone.now() - timedelta(hours=1)
+    where = {"person": seed, "pull_uri": OFFERED, "repo_key": REPO, "round": 0, "made_at": moment}
+    for kind, note in (("request_changes", "Add a test. " + HOSTILE), ("note", "She may be new.")):
+        Action.objects.create(key=kind, kind=kind, note=note, effective_at=moment, **where)
     made = keeper(client).post(f"/c/{MARA}/links", {"pull": OFFERED})
     page = text(made)
+    assert "We wrote to you:\n\nAdd a test." in page
+    assert "<script>alert" not in made.content.decode()
+    assert "She may be new." not in page, "a note is for maintainers"
     assert f"http://testserver/c/{MARA}/decision/decision~" in page
     assert "Sunstead put your pull request “Mend the lamp” into this lane:" in page
     assert not {"0.30", "30 %"} & set(re.findall(r"[\d.]+(?: %)?", page))

@@ -113,7 +113,7 @@ def test_who_is_hidden_stands_in_no_row(ben: Client, site: ActingSite) -> None:
 def test_the_curve_stands_beside_a_table_of_the_own_past_and_the_starters(ben: Client) -> None:
     page = text(ben)
     assert "60 %, your past 42 74 56.8 % 2 4.8 % 0.1\N{EN DASH}23.9 % 32" in page
-    assert "88 %, other projects 49 9,040 0.5 % 1 2.1 % 0.0\N{EN DASH}22.2 % 9" in page
+    assert "88 %, other projects 49 9,040 0.5 % 1 2.0 % 0.0\N{EN DASH}22.2 % 9" in page
     assert "share of pull requests that the lane lets through" in page
     assert "Dashed: your budget, 5 %." in page
 
@@ -219,7 +219,11 @@ def test_a_lane_is_closed_with_a_reason_and_watches_again(ben: Client, site: Act
     assert answer.status_code in (400, 422)
     ben.post("/lane/estimate/end", {"key": key, "because": "It was a trial."})
     site.work()
-    assert "Open the fast lane? Estimated, shut" in text(ben)
+    page = text(ben)
+    assert "Open the fast lane? Estimated, shut" in page
+    assert "was closed by ben.example" in page
+    assert "It was a trial." in page
+    assert "No lane is closed by hand." not in page
 
 
 def test_whoever_opened_it_takes_it_back_without_a_reason_and_nobody_else_is_offered_that(
