@@ -160,13 +160,17 @@ def lane_shares(counts: Mapping[GroupKey, int]) -> tuple[Share, ...]:
     return tuple(shares)
 
 
+NONE_FLAGGED = "None is flagged: no finding is high, no chance is low enough, and no maintainer warns about an author."
+
+
 def lane_now_words(counts: Mapping[GroupKey, int]) -> str:
-    """Say how many pull requests in the inbox are fast lane now, and how many would be, where the lane is shut."""
+    """Say how many pull requests in the inbox are fast lane now or would be, and why none is flagged where none is."""
     total, fast, would = sum(counts.values()), counts.get("fast_lane", 0), counts.get("would_be_fast_lane", 0)
     if not total:
         return "No pull request is in the inbox."
     told = f"{fast:,} of {total:,} in the inbox {'is' if fast == 1 else 'are'} fast lane now."
-    return f"{told} {would:,} more would be, where the lane is shut." if would else told
+    told += f" {would:,} more would be, where the lane is shut." if would else ""
+    return told if counts.get("needs_human") else f"{told} {NONE_FLAGGED}"
 
 
 def percent(part: int, whole: int) -> str:

@@ -139,6 +139,7 @@ def _learned(
         "reliability": reports.reliability("reliability", bins),
         "no_reliability": missing.no_reliability(name, model, need),
         "order_words": orders.order_words(past),
+        "order_bargain": orders.bargain_sentence(past) if past else "",
         "backtest_lane": reports.lane_sentence(past) if past else (),
         "backtest_of_score": reports.verdict(past)[1] if past else "",
         "approvals": reports.false_approvals("approvals", lane, results if is_live_told else (), drawn),

@@ -175,6 +175,7 @@ def test_the_backtest_says_what_the_order_of_the_inbox_costs_and_what_it_buys(cl
         "for that half wait up to 54.4 days, not 3.4 days, and the first third holds 41.1 % of the bad ones, not "
         "44.4 %."
     ) in page(613, 173.3)
+    assert "no first-timer waits over 173.3 days, not 1,949.6 days" in text(client, "/dashboard")
     assert "Its turns for first-timers bought nothing here" in page(613, 1949.6)
     assert "bargain" not in page(99, 173.3), "with too few bad ones no order is compared"
 
