@@ -368,7 +368,7 @@ def test_what_only_would_be_fast_lane_stands_apart_and_is_not_counted_with_what_
         ("Would be fast lane", 5),
     ]
     assert histogram.lane_now_words(queue.counts) == (
-        "2 of 7 in the inbox are fast lane now. 5 more would be, where the lane is shut. None is flagged: no finding is "
-        "high, no chance is low enough, and no maintainer warns about an author."
+        "2 of 7 in the inbox are fast lane now. 5 more would be, where the lane is shut. None is flagged: no finding "
+        "is high, no chance is low enough, and no maintainer warns about an author."
     )
     assert "None is flagged" not in histogram.lane_now_words({"needs_human": 1, "fast_lane": 2})
