@@ -361,7 +361,7 @@ def test_who_comes_while_as_many_as_may_wait_for_their_servers_is_told_to_try_ag
         assert "Too many people are signing in" in told(browser, browser.get("/oauth/callback", query))
         made_up = browser.get("/oauth/callback", query | {"state": "made up"})
         assert NOT_BEGUN_HERE in told(browser, made_up), "this needs no place"
-        with client.acting_place("who is signed in"):
+        with client.acting_place(1):
             pass
     with ExitStack() as busy:
         for number in range(AT_ONCE):
