@@ -46,6 +46,7 @@ from triage.services import own_records
 
 COOKIE = "oauth_browser"
 BUSY_SECONDS = 10
+WIDE_LIMIT = 5 * throttle.LIMIT  # starts of a whole IPv4 /24 or IPv6 /48, which one tenant may have
 GRANTS = {
     Act.MERGE: (
         f"ask a repository's knot to merge for you ({NAMESPACE}repo.merge), and write that a pull request is merged "
@@ -194,10 +195,11 @@ def _wide_network(request: HttpRequest) -> str:
 
 def _count_start(request: HttpRequest) -> None:
     """Count a start against the visitor's network: each asks servers that a stranger names. Raises SignInProblem."""
-    now = time.time()
+    now, window = time.time(), throttle.WINDOW_SECONDS
     network = throttle.network_of(request.META.get("REMOTE_ADDR", ""))
-    if throttle.count("oauth", network, throttle.WINDOW_SECONDS, now) > throttle.LIMIT:
-        wait = throttle.seconds_left(throttle.WINDOW_SECONDS, now)
+    narrow, wide = (throttle.count("oauth", name, window, now) for name in (network, _wide_network(request)))
+    if narrow > throttle.LIMIT or wide > WIDE_LIMIT:
+        wait = throttle.seconds_left(window, now)
         raise SignInProblem(429, f"Too many sign-in attempts from your address. Try again in {wait} seconds.", wait)
 
 

@@ -289,6 +289,7 @@ def test_where_what_the_worker_prints_is_kept_by_others_it_prints_no_code() -> N
 
 def test_whoever_is_signed_in_already_types_the_code_and_is_admin() -> None:
     ana = enter(ANA)
+    assert "This account becomes the admin." in text(ana.get("/begin"))
     assert ana.post("/begin/code", {"code": printed_code()})["Location"] == "/setup"
     assert role_of(somebody(ANA), "") is Role.ADMIN
 

@@ -346,6 +346,8 @@ def test_a_sign_in_is_begun_by_a_form_of_this_site_alone_and_not_without_end(
     assert [answer.status_code for answer in answers] == [403] * 20 + [429]
     assert int(answers[-1]["Retry-After"]) > 0
     assert len(asked) == 20, "the last one made the site ask nobody"
+    many = [start_from(oauth_site, f"2001:db8:1:{number}::1", ana.handle) for number in range(101)]
+    assert (many, len(asked)) == ([403] * 100 + [429], 120), "nor did one of many addresses"
 
 
 def test_who_comes_while_as_many_as_may_wait_for_their_servers_is_told_to_try_again(
