@@ -47,6 +47,7 @@ QUEUELESS = (
     "Not done: the queue to the worker cannot be used just now. Try again in a while. For the operator: "
     "`manage.py doctor` says what is wrong.\n"
 )
+PREFIX = "__Host-"  # of cookies: browsers demand Secure, the path / and no domain
 HEALTH = "/health"  # it reports by itself that nothing can be read
 log = logging.getLogger(__name__)
 
@@ -205,19 +206,29 @@ def _unavailable(sentences: str) -> HttpResponse:
 
 
 class SecureCookiesMiddleware:
-    """Marks every cookie Secure where the request came over TLS, directly or through the trusted proxy.
+    """Makes every cookie Secure and gives it the prefix `__Host-` over TLS, directly or through the trusted proxy.
 
-    SECURE_COOKIES marks them in any case.
+    SECURE_COOKIES does in any case. Browsers take such a cookie from this very host over https alone: neither another
+    name of the domain nor a page over http can plant one, and what came without the prefix is not read.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        # The server accepts X-Forwarded-Proto only from TRUSTED_PROXY.
+        if not (request.is_secure() or settings.SECURE_COOKIES):
+            return self.get_response(request)
+        received = request.COOKIES
+        request.COOKIES = {
+            name.removeprefix(PREFIX): value for name, value in received.items() if name.startswith(PREFIX)
+        }
         response = self.get_response(request)
-        if request.is_secure():  # the server accepts X-Forwarded-Proto only from TRUSTED_PROXY
-            for cookie in response.cookies.values():
-                cookie["secure"] = True
+        for name, cookie in list(response.cookies.items()):
+            del response.cookies[name]
+            cookie.set(f"{PREFIX}{name}", cookie.value, cookie.coded_value)
+            cookie["secure"] = True
+            response.cookies[cookie.key] = cookie
         return response
 
 

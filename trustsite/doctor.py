@@ -293,9 +293,8 @@ Settings = Mapping[str, Any]
 
 
 def _has_https(settings: Settings) -> bool:
-    return bool(settings["TRUSTED_PROXY"]) or any(
-        origin.startswith("https:") for origin in settings["CSRF_TRUSTED_ORIGINS"]
-    )
+    origins = (settings["PUBLIC_ORIGIN"], *settings["CSRF_TRUSTED_ORIGINS"])
+    return bool(settings["TRUSTED_PROXY"]) or any(origin.startswith("https:") for origin in origins)
 
 
 def _is_reached(settings: Settings) -> bool:

@@ -185,6 +185,7 @@ STATUS_PATH = ROOT / "status.json"
 SECRET_KEY = SimpleLazyObject(partial(drive.key, ROOT, "django"))
 AUDIT_KEY = SimpleLazyObject(partial(drive.key, ROOT, "audit"))  # of the audit draw, and of the marks around data
 
+TOMBSTONE_KEY = SimpleLazyObject(partial(drive.key, ROOT, "tombstones"))  # of the hashes of erased people
 WEBHOOK_KEY = SimpleLazyObject(partial(drive.key, ROOT, "webhook"))  # signs messages to WEBHOOK_URL
 OAUTH_KEY = SimpleLazyObject(partial(drive.key, ROOT, "oauth"))  # encrypts the secrets of AT Protocol sign-ins
 OAUTH_CLIENT_KEYS = ROOT / "keys" / "oauth_client.json"  # what this site signs its requests for tokens with
@@ -337,8 +338,8 @@ BIND: str = env.str("BIND", "127.0.0.1:8000")
 TRUSTED_PROXY: str = env.str("TRUSTED_PROXY", "", validate=address)
 ALLOWED_HOSTS: list[str] = env.list("ALLOWED_HOSTS", ["127.0.0.1", "localhost", "[::1]"])
 CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", [])
-SECURE_COOKIES: bool = env.bool("SECURE_COOKIES", False)
 PUBLIC_ORIGIN: str = env.str("PUBLIC_ORIGIN", "", validate=public_origin) if PLACE.mode == "drive" else ""
+SECURE_COOKIES: bool = env.bool("SECURE_COOKIES", bool(PUBLIC_ORIGIN))
 if PUBLIC_ORIGIN and not validate_host(PUBLIC_ORIGIN.removeprefix("https://"), ALLOWED_HOSTS):
     raise EnvError(f"PUBLIC_ORIGIN={PUBLIC_ORIGIN} names a host that ALLOWED_HOSTS does not allow: add it there.")
 MERGE_ON_FORGE: bool = env.bool("MERGE_ON_FORGE", False)

@@ -48,18 +48,17 @@ def make_loopback_client(port: int, scope: str) -> Client:
     return Client(f"{LOOPBACK}?{urlencode(registered, quote_via=quote)}", redirect_uri, scope)
 
 
-def client_metadata(client: Client, name: str) -> dict[str, Any]:
-    """Return the document that stands at a confidential client's id."""
-    public_origin = client.client_id.removesuffix(METADATA_PATH)
+def client_metadata(public_origin: str, scope: str, name: str) -> dict[str, Any]:
+    """Return the document that stands at the id of the confidential client of a site. Servers show its `name`."""
     return {
-        "client_id": client.client_id,
+        "client_id": f"{public_origin}{METADATA_PATH}",
         "client_name": name,
         "client_uri": public_origin,
         "application_type": "web",
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
-        "redirect_uris": [client.redirect_uri],
-        "scope": client.scope,
+        "redirect_uris": [f"{public_origin}{CALLBACK_PATH}"],
+        "scope": scope,
         "dpop_bound_access_tokens": True,
         "token_endpoint_auth_method": "private_key_jwt",
         "token_endpoint_auth_signing_alg": ALGORITHM,

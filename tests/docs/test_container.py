@@ -137,3 +137,4 @@ def test_the_compose_example_uses_what_the_image_promises() -> None:
     told = services["web"]["environment"]
     assert told["TRUSTED_PROXY"] == services["caddy"]["networks"]["inside"]["ipv4_address"]
     assert told["CSRF_TRUSTED_ORIGINS"] == f"https://{told['ALLOWED_HOSTS']}"
+    assert services["worker"]["environment"] == told, "the worker writes links, and refuses what the web refuses"

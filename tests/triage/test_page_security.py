@@ -62,11 +62,36 @@ def test_cookies_are_for_this_site_alone_and_secure_where_the_request_was(client
     sign_in(client)
     client.cookies.clear()
     answer = client.get("/sign-in", secure=over_tls)
-    assert answer.cookies.keys() == {"csrftoken"}
-    for cookie in answer.cookies.values():
-        assert cookie["httponly"] is True
-        assert cookie["samesite"] == "Lax"
-        assert bool(cookie["secure"]) is over_tls
+    (cookie,) = answer.cookies.values()
+    assert cookie.key == ("__Host-csrftoken" if over_tls else "csrftoken")
+    assert (cookie["httponly"], cookie["samesite"], cookie["path"], cookie["domain"]) == (True, "Lax", "/", "")
+    assert bool(cookie["secure"]) is over_tls
+
+
+def test_over_tls_a_cookie_that_another_host_or_a_plain_page_may_have_planted_is_not_read(client: Client) -> None:
+    sign_in(client)
+    session = client.cookies["sessionid"].value
+    client.cookies.clear()
+    for name, status in (("sessionid", 302), ("__Host-sessionid", 200), ("__Secure-sessionid", 302)):
+        answer = client.get("/sign-in/password", secure=True, headers={"cookie": f"{name}={session}"})
+        assert answer.status_code == status, name
+    assert client.get("/sign-in/password", headers={"cookie": f"__Host-sessionid={session}"}).status_code == 302
+
+
+def test_where_cookies_are_always_secure_they_have_the_prefix_without_a_word_of_the_proxy(
+    client: Client, settings: Settings
+) -> None:
+    settings.SECURE_COOKIES = True
+    answer = client.get("/sign-in")
+    assert [(name, bool(cookie["secure"])) for name, cookie in answer.cookies.items()] == [("__Host-csrftoken", True)]
+    strict = Client(enforce_csrf_checks=True)
+    strict.get("/sign-in")
+    token = strict.cookies["__Host-csrftoken"].value
+    body = {"csrfmiddlewaretoken": token, "name": "nobody.example", "password": "a wrong one"}
+    answer = strict.post("/sign-in", body)
+    assert (answer.status_code, "Wrong handle or password" in answer.content.decode()) == (403, True)
+    planted = Client(enforce_csrf_checks=True, headers={"cookie": f"csrftoken={token}"})
+    assert "Wrong handle or password" not in planted.post("/sign-in", body).content.decode()
 
 
 @pytest.mark.parametrize("where", ELSEWHERE)

@@ -123,7 +123,13 @@ def test_a_fast_lane_that_no_seeds_vouch_could_open_is_refused(tmp_path: Path) -
 @pytest.mark.parametrize("names", [PATHS, ("T_HIGH",), ("TRUSTED_PROXY",)])
 def test_an_empty_setting_is_its_default(tmp_path: Path, names: tuple[str, ...]) -> None:
     empty, ground = read(tmp_path, **dict.fromkeys(names, "")), read(tmp_path)
-    keys = {"SECRET_KEY", "AUDIT_KEY", "WEBHOOK_KEY", "OAUTH_KEY"}  # made anew where the drive has none
+    keys = {
+        "SECRET_KEY",
+        "AUDIT_KEY",
+        "WEBHOOK_KEY",
+        "OAUTH_KEY",
+        "TOMBSTONE_KEY",
+    }  # made anew where the drive has none
     assert {name: str(empty[name]) for name in empty.keys() - keys} == {
         name: str(ground[name]) for name in ground.keys() - keys
     }
@@ -158,3 +164,6 @@ def test_a_public_origin_is_the_address_of_a_host_that_is_allowed(tmp_path: Path
     assert "ALLOWED_HOSTS does not allow" in refusal(tmp_path, PUBLIC_ORIGIN=origin)
     for hosts in ("127.0.0.1,triage.sunstead.org", ".sunstead.org"):
         assert read(tmp_path, PUBLIC_ORIGIN=origin, ALLOWED_HOSTS=hosts)["PUBLIC_ORIGIN"] == origin
+        with_origin = read(tmp_path, PUBLIC_ORIGIN=origin, ALLOWED_HOSTS=hosts)
+        assert with_origin["SESSION_COOKIE_SECURE"] is with_origin["CSRF_COOKIE_SECURE"] is True
+    assert read(tmp_path)["SECURE_COOKIES"] is False

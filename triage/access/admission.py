@@ -1,7 +1,8 @@
 """Decide who may come in, and which roles a person gets by signing in.
 
 A proven DID alone gives no role. A site without an admin gets its first one from its operator: by FIRST_ADMIN, or by a
-code that `manage.py first_admin` prints. With ACCEPT_PUSH_HOLDERS who may push to a watched repository maintains it.
+code that the worker and `manage.py first_admin` print. With ACCEPT_PUSH_HOLDERS who may push to a watched repository
+maintains it.
 """
 
 import secrets
@@ -12,7 +13,8 @@ from django.db import transaction
 
 from ingest.atproto.syntax import ALPHABET, parse_handle
 from ingest.store.snapshots import Snapshot
-from triage.access.permissions import Role, has_admin, offered_roles, roles_of, set_role
+from ingest.store.tombstones import mark_of
+from triage.access.permissions import SEEDS, Role, has_admin, offered_roles, roles_of, set_role
 from triage.access.tokens import same_hash, secret_hash
 from triage.models import Change, FirstAdminCode, Maintainer, Person
 
@@ -64,9 +66,29 @@ def _is_named_admin(person: Person, proven_handle: str | None) -> bool:
 def _accept_push_holder(person: Person, snapshot: Snapshot | None, now: datetime) -> None:
     """Make a person maintainer where they may push, unless anybody gave, took or declined it there or for all."""
     did = str(person.did)
+    decided = Change.objects.filter(what__in=DECIDED, subject__in=(did, erased_subject(did)))
     for key in offered_roles(roles_of(person), snapshot, did):
-        if not Change.objects.filter(what__in=DECIDED, repo_key__in=(key, ""), subject=did).exists():
+        if not decided.filter(repo_key__in=(key, "")).exists():
             set_role(None, person, key, Maintainer.Role.MAINTAINER, now)
+
+
+def keep_refusals(did: str) -> int:
+    """Let the refusal of a role outlive the erasure of its person, by a keyed hash in place of the DID.
+
+    It is kept where the last word on the role was no. In a repository whose key names the person it is kept for the
+    whole site, as the key goes too.
+    """
+    kept, log = 0, Change.objects.filter(what__in=DECIDED, subject=did).order_by("pk")
+    for key, entry in {entry.repo_key: entry for entry in log}.items():
+        if entry.details.get("since") not in SEEDS:
+            refusal = {"subject": erased_subject(did), "repo_key": "" if did in key else key, "details": {}}
+            kept += Change.objects.filter(pk=entry.pk).update(**refusal)
+    return kept
+
+
+def erased_subject(did: str) -> str:
+    """Return what stands for an erased person in the log: a hash under the key that remembers the erased."""
+    return f"erased:{mark_of(str(settings.TOMBSTONE_KEY).encode(), did)}"
 
 
 def make_code(now: datetime) -> str:

@@ -61,9 +61,12 @@ from triage.models import Person, SignInMethod
 
 CLAIM = "first_admin"  # session key: the hash of the first admin's code, typed before signing in
 BY_LINK = "signed_in_by_link"  # session key: the link's holder may set a new password without the old one
+SINCE = "signed_in_at"  # session key: when, in Unix seconds
+FRESH_SECONDS = 900  # after signing in: later a thief of the session would set a password, and stay in with it
 LONGEST = 1_000  # characters
 WRONG = "Wrong handle or password. You can also sign in with a one-time link."
 TWICE = "The two passwords differ. Type the same one twice."
+LATE = "You signed in too long ago to set a password. Sign out, sign in again, and set it within 15 minutes."
 OLD = "Wrong current password. You can sign in with a one-time link to set a new one."
 
 
@@ -96,16 +99,19 @@ def _find_by_name(name: str) -> Person | None:
 def set_password(request: Request) -> HttpResponse:
     """Show the page on which signed-in people set their password; an existing password is asked for."""
     person = signed_in(request)
-    problems = _set_password(request, person) if request.method == "POST" else []
+    is_late = not _asks_old(request, person) and not _is_fresh(request)
+    problems = [LATE] if is_late else _set_password(request, person) if request.method == "POST" else []
     if request.method == "POST" and not problems:
         return redirect(safe_next(request))
     context = {
         "next": safe_next(request),
         "problems": problems,
+        "is_late": is_late,
         "asks_old": _asks_old(request, person),
         "rules": password_validators_help_texts(),
     }
-    return render(request, "sign_in/password.html", context, status=422 if problems else 200)
+    status = 422 if problems and request.method == "POST" else 200
+    return render(request, "sign_in/password.html", context, status=status)
 
 
 def _set_password(request: Request, person: Person) -> list[str]:
@@ -135,7 +141,11 @@ def _save_password(request: Request, person: Person, new: str) -> None:
 
 
 def _asks_old(request: Request, person: Person) -> bool:
-    return person.has_password and not request.session.get(BY_LINK)
+    return person.has_password and not (request.session.get(BY_LINK) and _is_fresh(request))
+
+
+def _is_fresh(request: Request) -> bool:
+    return 0 <= time.time() - request.session.get(SINCE, 0) < FRESH_SECONDS
 
 
 def _knows_old(request: Request, person: Person) -> bool:
@@ -419,6 +429,8 @@ def _admit(request: Request, person: Person, proven_handle: str | None = None, b
         login(request, person)
         for asked_before in ("session_roles", "roles"):  # of whoever was signed in until now
             request.__dict__.pop(asked_before, None)
+        request.session[SINCE] = time.time()
+        request.session.pop(BY_LINK, None)
         if by_link:
             request.session[BY_LINK] = True
         request.session.keep()

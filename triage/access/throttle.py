@@ -12,14 +12,17 @@ WINDOW_SECONDS = 300
 MINUTE, HOUR = 60, 3600  # seconds
 
 
-def network_of(address: str) -> str:
-    """Return what counts as one address: an IPv4 address, or an IPv6 /64, which one subscriber gets."""
+def network_of(address: str, is_wide: bool = False) -> str:
+    """Return what counts as one address: an IPv4 address, or an IPv6 /64, which one subscriber gets.
+
+    `is_wide`: what one tenant gets as easily, an IPv4 /24 or an IPv6 /48, for what few people do at once.
+    """
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         return "unknown"  # behind a Unix socket there is no address; such callers share one count
-    width = 64 if parsed.version == 6 else 32
-    return str(ipaddress.ip_network((parsed, width), strict=False))
+    widths = (48, 24) if is_wide else (64, 32)
+    return str(ipaddress.ip_network((parsed, widths[parsed.version == 4]), strict=False))
 
 
 def seconds_to_wait(purpose: str, address: str, now: float) -> int:

@@ -9,6 +9,7 @@ from django.db.models import Q, TextField
 from django.db.models.functions import Cast
 
 from scoring.config.repository import DIDS
+from triage.access.admission import keep_refusals
 from triage.models import (
     Action,
     AuditAnswer,
@@ -132,6 +133,7 @@ def _forget_actions(did: str) -> int:
     deleted += OwnRecord.objects.filter(about_person).delete()[0]
     messages = Q(payload__person=did) | Q(payload__pull_uri__startswith=f"at://{did}/")
     deleted += OutboxEntry.objects.filter(messages).delete()[0]
+    deleted += keep_refusals(did)
     deleted += Change.objects.filter(about_person).update(subject="", details={})
     own_changes = Change.objects.filter(person__did=did)
     own_changes.filter(what__startswith="token.").update(subject="")  # a token's name is the person's own text

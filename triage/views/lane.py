@@ -10,6 +10,8 @@ from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST
 
 from ingest.atproto.syntax import LONGEST_DID
 from ingest.store.snapshots import Snapshot
@@ -21,7 +23,16 @@ from scoring.formatting import percent_in_full, visible
 from scoring.pipeline.lane_history import DAYS, Agreement
 from scoring.queries import read
 from scoring.queries.read import LanePast, LaneRow, WatchedRepository
-from triage.access.permissions import Role, Roles, require, require_reader, role_of, roles_of
+from triage.access.permissions import (
+    Role,
+    Roles,
+    require,
+    require_reader,
+    role_of,
+    roles_of,
+    session_roles,
+    signed_in,
+)
 from triage.access.requests import Request
 from triage.access.sign_in import safe_next, viewer_did
 from triage.charts.lane import lane_plot
@@ -122,11 +133,15 @@ def open_estimate(request: Request, snapshot: Snapshot) -> HttpResponse:
     return HttpResponseRedirect(lane_address(repository.key))
 
 
-@acting_page
-def time_reading(request: Request, _snapshot: Snapshot) -> HttpResponse:
-    """Begin to measure how long a maintainer reads changes; anybody ends it and deletes what was measured of them."""
-    person, is_on = require_reader(request), request.POST.get("on") == "1"
-    if is_on and roles_of(person).highest() < Role.MAINTAINER:
+@never_cache
+@require_POST
+def time_reading(request: Request) -> HttpResponse:
+    """Begin to measure how long a maintainer reads changes.
+
+    Anybody ends it and deletes what was measured of them, also after their last role was taken.
+    """
+    person, is_on = signed_in(request), request.POST.get("on") == "1"
+    if is_on and session_roles(request).highest() < Role.MAINTAINER:
         raise PermissionDenied("We measure the reading time of maintainers only.")
     reading_times.switch(person, is_on)
     return HttpResponseRedirect(safe_next(request))

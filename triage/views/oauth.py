@@ -19,7 +19,6 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from ingest.atproto.syntax import LONGEST_DID, NAMESPACE
 from ingest.errors import OAuthRefused
-from ingest.oauth.client import Client, client_metadata, key_set
 from ingest.oauth.dpop import DpopSender
 from ingest.oauth.records import COMMENT, STATUS, VOUCH
 from ingest.oauth.scopes import IDENTITY, Act, act_scope, missing_scopes, scope_to_ask
@@ -33,9 +32,10 @@ from triage.access.oauth.attempts import (
     finish_attempt,
     give_back,
 )
-from triage.access.oauth.client import TooBusy, client_for, sign_in_place, site_client
-from triage.access.oauth.keys import KeyProblem, read_keys
-from triage.access.oauth.sessions import IN_BROWSER, begin_session, end_sessions, held_session
+from triage.access.oauth.client import TooBusy, Waiting, client_for, sign_in_place
+from triage.access.oauth.keys import KeyProblem
+from triage.access.oauth.published import keys_document, metadata_document
+from triage.access.oauth.sessions import IN_BROWSER, begin_session, end_sessions, held_session, surplus_sessions
 from triage.access.permissions import require_reader, signed_in
 from triage.access.problems import NOTHING, ApiProblem, problem_response
 from triage.access.requests import Request
@@ -44,9 +44,9 @@ from triage.models import OAuthRequest, OAuthSession, Person
 from triage.presenters.comments import own_account
 from triage.services import own_records
 
-COOKIE, PATH = "oauth_browser", "/oauth/"
-NAME = "Sunstead"
+COOKIE = "oauth_browser"
 BUSY_SECONDS = 10
+WIDE_LIMIT = 5 * throttle.LIMIT  # starts of a whole IPv4 /24 or IPv6 /48, which one tenant may have
 GRANTS = {
     Act.MERGE: (
         f"ask a repository's knot to merge for you ({NAMESPACE}repo.merge), and write that a pull request is merged "
@@ -65,13 +65,13 @@ log = logging.getLogger(__name__)
 @require_safe
 def metadata(request: HttpRequest) -> HttpResponse:
     """Answer with the document that names this site to authorization servers; the same for everybody."""
-    return _publish(lambda client: client_metadata(client, NAME))
+    return _publish(lambda: metadata_document(settings.PUBLIC_ORIGIN))
 
 
 @require_safe
 def jwks(request: HttpRequest) -> HttpResponse:
     """Answer with the public keys of this site, also retired ones to which a session is bound."""
-    return _publish(lambda client: key_set(key.load() for key in read_keys()))
+    return _publish(keys_document)
 
 
 @never_cache
@@ -82,8 +82,8 @@ def start(request: Request) -> HttpResponse:
     A redirect would not: the policy of our pages lets forms lead to this site alone.
     """
     try:
-        network = _count_start(request)
-        with _explained(), sign_in_place(network) as sender:
+        _count_start(request)
+        with _explained(), sign_in_place(Waiting.START, _wide_network(request)) as sender:
             departure = _depart(request, sender, request.POST.get("handle", "")[:LONGEST_DID], IDENTITY)
     except SignInProblem as problem:
         return show_problem(request, problem)
@@ -105,9 +105,9 @@ def grant(request: Request) -> HttpResponse:
     if request.method != "POST":
         return render(request, "sign_in/grant.html", shown)
     try:
-        network = _count_start(request)
+        _count_start(request)
         scope = scope_to_ask(session.scope, act, settings.LEXICON_AUTHORITY)
-        with _explained(), sign_in_place(network) as sender:
+        with _explained(), sign_in_place(Waiting.ACT, f"person:{session.person.pk}") as sender:
             departure = _depart(request, sender, str(session.person.did), scope)
     except SignInProblem as problem:
         return render(request, "sign_in/grant.html", shown | {"problem": problem.sentence}, status=problem.status)
@@ -126,9 +126,8 @@ def _leave(request: Request, departure: Departure, words: str = "") -> HttpRespo
     response = render(
         request, "sign_in/leaving.html", {"departure": departure, "words": words, "back": safe_next(request)}
     )
-    response.set_cookie(
-        COOKIE, departure.browser, max_age=AWAITED, path=PATH, httponly=True, samesite="Lax"
-    )  # Lax: it comes with the way back, which begins on another site
+    # Lax: it comes with the way back, which begins on another site.
+    response.set_cookie(COOKIE, departure.browser, max_age=AWAITED, httponly=True, samesite="Lax")
     return response
 
 
@@ -139,7 +138,7 @@ def callback(request: Request) -> HttpResponse:
     try:
         with _explained():  # an answer to no attempt takes no place, and one that finds no place can be sent again
             attempt = find_attempt(request.GET.get("state", ""), request.COOKIES.get(COOKIE, ""), timezone.now())
-            with sign_in_place(throttle.network_of(request.META.get("REMOTE_ADDR", ""))) as sender:
+            with sign_in_place(Waiting.RETURN, _wide_network(request)) as sender:
                 target = _arrive(request, attempt, sender)
     except SignInProblem as problem:
         messages.error(request, problem.sentence)
@@ -177,12 +176,12 @@ def end(request: Request) -> HttpResponse:
     return redirect("oauth_sessions")
 
 
-def _publish(document: Callable[[Client], dict[str, Any]]) -> HttpResponse:
+def _publish(document: Callable[[], dict[str, Any]]) -> HttpResponse:
     """Answer with a document about this site's client; 404 where the site has no public address to be asked at."""
     if not settings.PUBLIC_ORIGIN:
         return problem_response(ApiProblem(404, "This site has no public address: PUBLIC_ORIGIN is not set."))
     try:
-        response = JsonResponse(document(site_client(timezone.now())))
+        response = JsonResponse(document())
     except KeyProblem as problem:
         log.error("the keys of this site cannot be published: %s", problem)
         return problem_response(ApiProblem(503, "This site cannot read its keys just now. Tell its operator."))
@@ -190,14 +189,18 @@ def _publish(document: Callable[[Client], dict[str, Any]]) -> HttpResponse:
     return response
 
 
-def _count_start(request: HttpRequest) -> str:
-    """Count a start against the visitor's network, and return that: each asks servers that a stranger names."""
-    now = time.time()
+def _wide_network(request: HttpRequest) -> str:
+    return throttle.network_of(request.META.get("REMOTE_ADDR", ""), is_wide=True)
+
+
+def _count_start(request: HttpRequest) -> None:
+    """Count a start against the visitor's network: each asks servers that a stranger names. Raises SignInProblem."""
+    now, window = time.time(), throttle.WINDOW_SECONDS
     network = throttle.network_of(request.META.get("REMOTE_ADDR", ""))
-    if throttle.count("oauth", network, throttle.WINDOW_SECONDS, now) > throttle.LIMIT:
-        wait = throttle.seconds_left(throttle.WINDOW_SECONDS, now)
+    narrow, wide = (throttle.count("oauth", name, window, now) for name in (network, _wide_network(request)))
+    if narrow > throttle.LIMIT or wide > WIDE_LIMIT:
+        wait = throttle.seconds_left(window, now)
         raise SignInProblem(429, f"Too many sign-in attempts from your address. Try again in {wait} seconds.", wait)
-    return network
 
 
 @contextmanager
@@ -245,5 +248,6 @@ def _arrive(request: Request, attempt: OAuthRequest, sender: DpopSender) -> str:
     except SignInProblem:
         give_back(grant, client, sender)
         raise
-    end_sessions([uuid.UUID(before)] if before else [], OAuthSession.Ended.PERSON, now)
+    left = [*surplus_sessions(person), *([uuid.UUID(before)] if before else [])]
+    end_sessions(left, OAuthSession.Ended.PERSON, now)
     return str(attempt.next)

@@ -122,7 +122,7 @@ def open_store() -> Store:
     return Store.open(
         settings.DUCKDB_PATH,
         registry=build_registry(settings.LEXICON_AUTHORITY),
-        key=drive.key(settings.ROOT, "tombstones").encode(),
+        key=str(settings.TOMBSTONE_KEY).encode(),
         memory_mb=settings.DUCKDB_MEMORY_MB,
     )
 

@@ -61,7 +61,9 @@ class Site:
         if self.client.key is None:
             return response(b"", 404)
         documents = {
-            METADATA_PATH: client_metadata(self.client, "Sunstead"),
+            METADATA_PATH: client_metadata(
+                self.client.client_id.removesuffix(METADATA_PATH), self.client.scope, "Sunstead"
+            ),
             JWKS_PATH: key_set([self.client.key]),
         }
         if path not in documents:

@@ -102,11 +102,11 @@ def test_a_challenge_is_the_hash_of_its_verifier() -> None:
 
 def test_the_document_of_a_site_stands_below_its_own_origin_and_holds_no_secret() -> None:
     client = make_site_client("https://triage.example.org", "atproto repo:a.b.c", make_key())
-    document = client_metadata(client, "Sunstead")
+    document = client_metadata("https://triage.example.org", client.scope, "Sunstead")
     assert client.client_id.startswith(f"{document['client_uri']}/")
     assert document["client_id"] == client.client_id
     assert document["jwks_uri"] == "https://triage.example.org/oauth/jwks.json"
-    assert document["redirect_uris"] == ["https://triage.example.org/oauth/callback"]
+    assert document["redirect_uris"] == [client.redirect_uri] == ["https://triage.example.org/oauth/callback"]
     assert document["scope"] == "atproto repo:a.b.c"
     assert "jwks" not in document
 

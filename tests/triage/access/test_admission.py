@@ -20,13 +20,22 @@ from scoring.queries import read
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, STRANGER, pull_uri
 from tests.triage.worlds.small_site import CABIN, OFFERED
 from triage.access import admission, tokens
-from triage.access.admission import SignInProblem, become_first_admin, check_code, let_in, make_code
+from triage.access.admission import (
+    SignInProblem,
+    become_first_admin,
+    check_code,
+    erased_subject,
+    let_in,
+    make_code,
+)
 from triage.access.permissions import Role, has_admin, role_of, roles_of, set_role
 from triage.access.requests import SessionStore
 from triage.access.sign_in import find_person, issue_link, person_for, sign_in_account
 from triage.access.tokens import create_token, secret_hash
 from triage.models import Change, FirstAdminCode, LeaderboardWish, Maintainer, Objection, Person, RoleRequest
+from triage.models.accounts import log_change
 from triage.services.erasure import account_of, forget_account
+from trustsite.management.commands.worker import Command as WorkerCommand
 from trustsite.settings import account
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small")]
@@ -243,8 +252,44 @@ def test_the_operator_begins_with_the_code_and_their_own_account(settings: Setti
     assert browser.get("/begin").status_code == 302
 
 
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def printed_by_worker(out: StringIO) -> str:
+    WorkerCommand(stdout=out, stderr=out)._offer_first_admin()
+    return out.getvalue()
+
+
+def test_the_worker_prints_a_code_at_its_start_until_somebody_is_admin(
+    settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    settings.FIRST_ADMIN = ANA
+    assert printed_by_worker(Terminal()) == ""
+    settings.FIRST_ADMIN = ""
+    lines = printed_by_worker(Terminal()).splitlines()
+    assert len(lines) == 1
+    code = lines[0].rpartition(" ")[2]
+    assert "/begin within 15 minutes" in lines[0]
+    assert code not in caplog.text
+    browser = Client()
+    assert browser.post("/begin/code", {"code": code})["Location"] == "/sign-in?next=%2Fsetup"
+    enter(ANA, browser)
+    assert role_of(somebody(ANA), "") is Role.ADMIN
+    assert printed_by_worker(Terminal()) == ""
+
+
+def test_where_what_the_worker_prints_is_kept_by_others_it_prints_no_code() -> None:
+    printed = printed_by_worker(StringIO())
+    assert printed == "This site has no admin yet. `manage.py first_admin` prints a code that makes you admin.\n"
+    assert not FirstAdminCode.objects.exists()
+
+
 def test_whoever_is_signed_in_already_types_the_code_and_is_admin() -> None:
     ana = enter(ANA)
+    assert "This account becomes the admin." in text(ana.get("/begin"))
     assert ana.post("/begin/code", {"code": printed_code()})["Location"] == "/setup"
     assert role_of(somebody(ANA), "") is Role.ADMIN
 
@@ -411,6 +456,54 @@ def test_where_the_operator_says_so_push_holders_maintain_from_their_first_sign_
     set_role(boss, somebody(ANA), CABIN, "viewer", now)
     enter(ANA)
     assert role_of(somebody(ANA), CABIN) is Role.VIEWER
+
+
+def test_a_refusal_outlives_the_erasure_of_its_person_without_a_word_of_who_it_was(settings: Settings) -> None:
+    settings.ACCEPT_PUSH_HOLDERS = True
+    enter(SEED)
+    forget_account(SEED, None)
+    assert role_of(somebody(SEED), REPO) is Role.NOBODY
+    enter(SEED)
+    assert role_of(somebody(SEED), REPO) is Role.MAINTAINER, "nobody refused it"
+    boss = admin()
+    set_role(somebody("did:plc:" + "k" * 24), somebody(SEED), REPO, None, timezone.now())
+    for _ in range(2):
+        forget_account(SEED, None)
+        assert SEED not in repr(list(Change.objects.values()))
+        enter(SEED)
+        assert role_of(somebody(SEED), REPO) is Role.NOBODY
+    shown = text(boss.get("/changes"))
+    assert "an erased account" in shown
+    assert "erased:" not in shown
+    enter(ANA)
+    assert roles_of(somebody(ANA)).highest() is Role.MAINTAINER, "it is about nobody else"
+    settings.TOMBSTONE_KEY = "another key"
+    enter(SEED)
+    assert role_of(somebody(SEED), REPO) is Role.MAINTAINER, "without the key a hash says nothing"
+
+
+@pytest.mark.parametrize(
+    ("what", "details", "kept"),
+    [
+        ("role.declined", {}, True),
+        ("role.changed", {"before": "maintainer", "since": None}, True),
+        ("role.changed", {"before": None, "since": "viewer"}, True),
+        ("role.changed", {"before": None, "since": "maintainer"}, False),
+        ("role.asked", {}, False),
+    ],
+)
+def test_what_is_kept_of_an_erased_person_is_the_last_word_that_refused(
+    what: str, details: dict[str, Any], kept: bool
+) -> None:
+    own = f"at://{SEED}/sh.tangled.repo/lantern"
+    for key in (REPO, own):
+        log_change(None, "role.declined", NOON, key, SEED)
+        log_change(None, what, NOON, key, SEED, **details)
+    was_asked = what == "role.asked"
+    forget_account(SEED, None)
+    hashed = Change.objects.filter(subject=erased_subject(SEED)).values_list("repo_key", "details")
+    assert sorted(hashed) == ([("", {}), (REPO, {})] if kept or was_asked else [])
+    assert SEED not in repr(list(Change.objects.values()))
 
 
 def test_erasing_a_person_takes_their_request_and_the_export_has_it() -> None:

@@ -214,3 +214,21 @@ def test_the_forms_are_held_to_csrf(ana: Person) -> None:
     strict = Client(enforce_csrf_checks=True)
     assert strict.post("/sign-in", {"name": ANA, "password": GOOD}).status_code == 403
     assert strict.post(PAGE, {"password": GOOD, "again": GOOD}).status_code == 403
+
+
+def test_a_session_that_was_stolen_sets_no_password_after_a_while(ana: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, now = by_link(ana), passwords.time.time()
+    form = {"password": GOOD, "again": GOOD}
+    monkeypatch.setattr("triage.access.sign_in.time.time", lambda: now + passwords.FRESH_SECONDS)
+    shown = client.get(PAGE).content.decode()
+    assert passwords.LATE in shown
+    assert 'id="password"' not in shown
+    assert client.post(PAGE, form).status_code == 422
+    ana.refresh_from_db()
+    assert not ana.has_password
+    monkeypatch.setattr("triage.access.sign_in.time.time", lambda: now + passwords.FRESH_SECONDS - 1)
+    assert client.post(PAGE, form).status_code == 302
+    monkeypatch.setattr("triage.access.sign_in.time.time", lambda: now + passwords.FRESH_SECONDS)
+    new = {"password": OTHER, "again": OTHER}
+    assert OLD in client.post(PAGE, new).content.decode(), "the link lets nobody change it for ever"
+    assert client.post(PAGE, new | {"old": GOOD}).status_code == 302

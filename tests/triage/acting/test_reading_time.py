@@ -111,6 +111,17 @@ def test_nothing_more_is_kept_of_a_maintainer_who_is_none_any_more_and_they_can_
     assert not Person.objects.get(did=ANA).times_reading
 
 
+def test_who_lost_every_role_ends_it_from_their_own_page_and_begins_it_no_more(site: ActingSite, ana: Client) -> None:
+    switch(ana)
+    ana.get(f"/diff/{OFFERED}")
+    Maintainer.objects.all().delete()
+    assert "Stop measuring" in b"".join(ana.get("/me")).decode()
+    assert ana.post("/lane/time", {"on": "1"}).status_code == 403
+    assert ana.post("/lane/time", {"on": "0", "next": "/me"})["Location"] == "/me"
+    assert (measured(), Person.objects.get(did=ANA).times_reading) == ([], False)
+    assert "Stop measuring" not in b"".join(ana.get("/me")).decode()
+
+
 def test_a_verdict_after_it_was_switched_off_keeps_nothing(site: ActingSite, ana: Client) -> None:
     switch(ana)
     ana.get(f"/diff/{OFFERED}")

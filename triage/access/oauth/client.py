@@ -2,17 +2,21 @@
 
 With PUBLIC_ORIGIN it is a confidential client that proves itself with a key; a browser on the same machine reaches
 a site without one as a public client. Few sign-ins are under way at once, one of a network, and each ends after a fixed
-time, so that slow servers of strangers cannot hold every thread.
+time, so that slow servers of strangers cannot hold every thread. Ways out, ways back and acts have places of their own,
+and whoever had to wait for a slow server leaves the last one to others for a while.
 """
 
 import threading
+import time
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
-from functools import cache
+from enum import StrEnum
+from functools import cache as memoize
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.core.cache import cache
 from django.http import HttpRequest
 from django.http.request import split_domain_port
 
@@ -23,14 +27,24 @@ from ingest.oauth.scopes import every_scope
 from triage.access.oauth.keys import find_key, key_in_use, read_keys
 from triage.access.requests import is_local
 
-AT_ONCE = 3  # of the web process's 8 threads
+AT_ONCE = 2  # of each kind of waiting, so 6 of the web process's 8 threads at most
+SLOW_SECONDS = 5.0  # a start or a way back at the reference server takes under one
+REMEMBERED_SECONDS = 300  # slowness
 SECONDS = 8.0  # for one request to a stranger's server, while a person waits
 WHOLE_SECONDS = 20.0  # for all requests of a start, or of a way back, together
-_lock, _holders = threading.Lock(), set[str]()
+_lock, _holders = threading.Lock(), set[tuple["Waiting", str]]()
+
+
+class Waiting(StrEnum):
+    """The kinds of waiting for people's servers: none of them takes the places of another."""
+
+    START = "start"
+    RETURN = "return"
+    ACT = "act"
 
 
 class TooBusy(Exception):
-    """As many sign-ins as are allowed wait for people's servers already, at all or of this network."""
+    """As many wait for people's servers already as are allowed, at all or of this network."""
 
 
 def sign_in_origin(request: HttpRequest) -> str:
@@ -78,28 +92,36 @@ def bound_client(client_id: str, key_id: str, redirect_uri: str = "") -> Client 
 
 
 @contextmanager
-def sign_in_place(holder: str, seconds: float = SECONDS, whole: float | None = None) -> Generator[DpopSender]:
+def sign_in_place(
+    kind: Waiting, holder: str, seconds: float = SECONDS, whole: float | None = None
+) -> Generator[DpopSender]:
     """Take one of the few places for what people's servers are asked while they wait. Raises TooBusy at once.
 
-    Each holder has one: a network (`throttle.network_of`) or a person. `seconds` bound one request, `whole` all
-    of them (WHOLE_SECONDS).
+    Each holder has one of a kind: a wide network (`throttle.network_of`) or, for acts, a person. A network that was
+    slow lately does not take the last one: else as many as there are places could keep everybody out. `seconds` bound
+    one request, `whole` all of them (WHOLE_SECONDS).
     """
+    slow = f"slow:{holder}"
+    places = AT_ONCE - 1 if cache.get(slow) else AT_ONCE
     with _lock:
-        if holder in _holders or len(_holders) >= AT_ONCE:
+        if (kind, holder) in _holders or sum(taken is kind for taken, _ in _holders) >= places:
             raise TooBusy
-        _holders.add(holder)
+        _holders.add((kind, holder))
+    began = time.monotonic()
     try:
         with end_within(WHOLE_SECONDS if whole is None else whole):
             yield web_sender(seconds)
     finally:
+        if kind is not Waiting.ACT and time.monotonic() - began >= SLOW_SECONDS:
+            cache.set(slow, True, REMEMBERED_SECONDS)
         with _lock:
-            _holders.remove(holder)
+            _holders.remove((kind, holder))
 
 
 def acting_place(person: object) -> AbstractContextManager[DpopSender]:
     """Take a place for acts in a signed-in person's name, one a person; a merge asks up to six servers in a row."""
     seconds = settings.FETCH_TIMEOUT_SECONDS
-    return sign_in_place(f"person:{person}", seconds, 6 * seconds)
+    return sign_in_place(Waiting.ACT, f"person:{person}", seconds, 6 * seconds)
 
 
 def web_sender(seconds: float = SECONDS) -> DpopSender:
@@ -107,6 +129,6 @@ def web_sender(seconds: float = SECONDS) -> DpopSender:
     return _make_sender(settings.STAND_IN_ORIGIN, min(seconds, settings.FETCH_TIMEOUT_SECONDS))
 
 
-@cache
+@memoize
 def _make_sender(stand_in: str | None, seconds: float) -> DpopSender:
     return DpopSender(Fetcher(stand_in, seconds))

@@ -19,6 +19,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from ingest.errors import FetchProblem, OAuthRefused
+from ingest.http.fetcher import end_within
 from ingest.oauth.client import Client
 from ingest.oauth.dpop import DpopSender
 from ingest.oauth.flow import Grant, refresh, revoke
@@ -35,7 +36,9 @@ LEASE = timedelta(minutes=2)  # longer than the longest refresh: six requests, e
 WAIT_SECONDS = 20.0
 LOOK_SECONDS = 0.05
 USED_STEP = timedelta(minutes=1)  # a write for each use would queue everybody behind SQLite's one writer
+MOST_LIVE = 20  # sessions of a person
 REVOKED_WITHIN = timedelta(days=1)  # then a server that cannot be told is left to its own expiry
+ERASED_SECONDS = 60.0  # for the revocations of one erased person
 REVOKED_AT_ONCE, OF_ONE_ISSUER = 20, 2  # sessions in a run: one slow server may not hold all the others up
 FREE = datetime(1970, 1, 1, tzinfo=UTC)  # `lease_until` of a row that nobody refreshes
 log = logging.getLogger(__name__)
@@ -88,6 +91,12 @@ def current_grant(
         if time.monotonic() > gives_up_at:
             raise OAuthRefused("your sign-in is being renewed; try again in a minute", retry=True)
         time.sleep(LOOK_SECONDS)
+
+
+def surplus_sessions(person: Person) -> list[uuid.UUID]:
+    """Return a person's live sessions beyond MOST_LIVE, those that were used longest ago."""
+    live = OAuthSession.objects.filter(person=person, ended_at=None).order_by("-last_used_at", "-made_at")
+    return list(live.values_list("pk", flat=True)[MOST_LIVE:])
 
 
 def end_sessions(sessions: Collection[uuid.UUID], because: OAuthSession.Ended, now: datetime) -> int:
@@ -150,9 +159,13 @@ def revoke_ended(sender: DpopSender, now: datetime) -> int:
 
 
 def revoke_all_of(did: str, sender: DpopSender) -> int:
-    """Tell the servers of all sessions of a person, who is about to be erased, as far as they answer."""
+    """Tell the servers of all sessions of a person, who is about to be erased, as far as they answer within a minute.
+
+    Their server may be slow on purpose, and the erasure waits for this.
+    """
     rows = OAuthSession.objects.filter(person__did=did)
-    return sum(_is_revoked(row, sender) for row in rows)
+    with end_within(ERASED_SECONDS):
+        return sum(_is_revoked(row, sender) for row in rows)
 
 
 def _read_browsers(known: Mapping[str, str]) -> dict[str, str]:
@@ -213,19 +226,20 @@ def _take_lease(row: OAuthSession, now: datetime) -> str:
 def _refresh_row(
     row: OAuthSession, grant: Grant, lease: str, sender: DpopSender, clock: Callable[[], datetime]
 ) -> Grant:
-    """Refresh under the lease and store what came before anybody uses it."""
-    client = bound_client(row.client_id, row.key_id)
+    """Refresh under the lease and store what came before anybody uses it; without new tokens give the lease back."""
     held = OAuthSession.objects.filter(pk=row.id, lease=lease)
-    if client is None:
-        end_sessions([row.id], OAuthSession.Ended.SECRET, clock())
-        raise SessionEnded
     try:
+        client = bound_client(row.client_id, row.key_id)
+        if client is None:
+            end_sessions([row.id], OAuthSession.Ended.SECRET, clock())
+            raise SessionEnded
         fresh = refresh(sender, settings.PLC_URL, client, grant)
-    except OAuthRefused as problem:
-        if problem.ended:
+    except (OAuthRefused, KeyProblem, SessionEnded) as problem:
+        is_ended = isinstance(problem, OAuthRefused) and problem.ended
+        if is_ended:
             end_sessions([row.id], OAuthSession.Ended.SERVER, clock())
         held.update(lease="", lease_until=FREE)
-        if problem.ended:
+        if is_ended:
             raise SessionEnded from None
         raise
     now = clock()

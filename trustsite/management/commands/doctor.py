@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from ingest.clock import wall_now
 from ingest.http.fetcher import Fetcher
 from ingest.worker.status import read_status
+from triage.access.oauth.published import check_documents
 from trustsite.doctor import CHECKS, Check, Finding, Patient, examine, peer_checks
 from trustsite.worker.handover import places_from_settings
 
@@ -23,7 +24,9 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--network", action="store_true", help="also ask the servers that this site depends on")
+        parser.add_argument(
+            "--network", action="store_true", help="also ask the servers that this site depends on, and itself"
+        )
         parser.add_argument("--json", action="store_true", help="print one object")
 
     def handle(self, *args: object, network: bool, **options: object) -> None:
@@ -31,6 +34,8 @@ class Command(BaseCommand):
         with closing(Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS)) as fetcher:
             setting_values = {name: getattr(settings, name) for name in dir(settings) if name.isupper()}
             checks: list[tuple[str, Check]] = [*CHECKS, *(peer_checks(setting_values, fetcher) if network else ())]
+            if network and settings.PUBLIC_ORIGIN:
+                checks.append(("public_origin", lambda _: check_documents(settings.PUBLIC_ORIGIN, fetcher)))
             status = read_status(settings.STATUS_PATH)
             findings = examine(Patient(places_from_settings(), status, wall_now(), setting_values), checks)
         self._print(findings, bool(options["json"]))

@@ -6,10 +6,15 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError, connection
+from django.utils import timezone
 
 from ingest.errors import StoreProblem
 from scoring.review.anthropic_client import Listener, listen, stop_listening
 from scoring.review.settings import ledger_from_settings
+from triage.access.admission import CODE_MINUTES, SignInProblem, make_code
+from triage.access.permissions import has_admin
+from triage.access.tokens import own_origin
 from trustsite.logs import keep_log
 from trustsite.ops.metrics import Asked, Traces, WorkerCollector, lag_of, serve
 from trustsite.worker.handover import FOLLOWED_DAYS
@@ -28,11 +33,38 @@ class Command(BaseCommand):
         except StoreProblem as problem:
             raise CommandError(str(problem), returncode=2) from problem
         keep_log("worker")
+        self._offer_first_admin()
         try:
             with watched(worker):
                 worker.run()
         except StoreProblem as problem:
             raise CommandError(f"Stopped. The next start continues. {problem}", returncode=2) from problem
+
+    def _offer_first_admin(self) -> None:
+        """Print a code with which its operator becomes admin, where the site has none and FIRST_ADMIN names none.
+
+        It goes to a terminal alone and is never logged: elsewhere what a process prints is kept in a journal or a
+        container's log, which other people and programs read.
+        """
+        try:
+            if settings.FIRST_ADMIN or not _has_accounts() or has_admin():
+                return
+            if self.stdout.isatty():
+                code = make_code(timezone.now())
+                how = f"Type this code at {own_origin()}/begin within {CODE_MINUTES} minutes, then sign in: {code}"
+            else:
+                how = "`manage.py first_admin` prints a code that makes you admin."
+            self.stdout.write(f"This site has no admin yet. {how}")
+            self.stdout.flush()
+        except SignInProblem:  # somebody became admin at this moment
+            return
+        except DatabaseError:
+            self.stderr.write("The accounts of this site cannot be read: `manage.py doctor` says why.")
+
+
+def _has_accounts() -> bool:
+    """Return True if the accounts have today's tables: `init_drive` or the web process makes them."""
+    return "triage_firstadmincode" in connection.introspection.table_names()
 
 
 @contextmanager

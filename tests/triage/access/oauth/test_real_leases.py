@@ -33,6 +33,7 @@ from tests.sources import PROJECT
 from tests.triage.access.oauth.conftest import Site
 from triage.access.oauth import sessions
 from triage.access.oauth.client import web_sender
+from triage.access.oauth.keys import KeyProblem
 from triage.access.oauth.sessions import (
     LEASE,
     SessionEnded,
@@ -128,6 +129,20 @@ def test_a_session_that_ended_at_its_server_asks_to_sign_in_again_and_is_not_ask
     assert len(refreshed) == 3
     assert OAuthSession.objects.get().ended_because == "server"
     assert revoke_ended(web_sender(), timezone.now()) == 1
+
+
+def test_a_key_file_that_cannot_be_read_holds_no_lease_and_the_session_goes_on_once_it_can(
+    session: UUID, refreshed: Refreshed
+) -> None:
+    content = configured.OAUTH_CLIENT_KEYS.read_bytes()
+    configured.OAUTH_CLIENT_KEYS.write_text("damaged")
+    with pytest.raises(KeyProblem):
+        current_grant(session, web_sender())
+    row = OAuthSession.objects.get()
+    assert (row.lease, row.lease_until <= timezone.now(), row.ended_at, refreshed) == ("", True, None, [])
+    configured.OAUTH_CLIENT_KEYS.write_bytes(content)
+    assert current_grant(session, web_sender()).did == str(row.person.did)
+    assert len(refreshed) == 1
 
 
 def test_a_server_that_does_not_answer_ends_no_session(

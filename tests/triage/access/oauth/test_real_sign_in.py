@@ -4,6 +4,7 @@ import logging
 import re
 from collections.abc import Callable
 from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,13 @@ from pytest_django import Settings
 
 from ingest.errors import FetchProblem, OAuthRefused
 from ingest.oauth import flow
+from tests.ingest.oauth.hostile_server import dripping
+from tests.ingest.peer import Peer
 from tests.peers.network import Account
 from tests.triage.access.oauth.conftest import Site
 from triage.access import throttle
 from triage.access.oauth import attempts, client, sessions
-from triage.access.oauth.client import AT_ONCE, sign_in_place, web_sender
+from triage.access.oauth.client import AT_ONCE, Waiting, sign_in_place, web_sender
 from triage.access.oauth.encryption import unseal
 from triage.access.oauth.sessions import IN_BROWSER, SessionEnded, current_grant, revoke_ended
 from triage.models import Maintainer, OAuthRequest, OAuthSession, Person
@@ -66,7 +69,7 @@ def test_a_person_signs_in_by_handle_as_their_did_with_the_role_that_it_has(oaut
     assert (page.status_code, "form-action 'self'" in page["Content-Security-Policy"]) == (200, True)
     assert "no-store" in page["Cache-Control"]
     cookie = page.cookies["oauth_browser"]
-    assert (cookie["httponly"], cookie["samesite"], cookie["path"], cookie["max-age"]) == (True, "Lax", "/oauth/", 600)
+    assert (cookie["httponly"], cookie["samesite"], cookie["path"], cookie["max-age"]) == (True, "Lax", "/", 600)
     assert ana.did in page.content.decode()
     answer = oauth_site.sign_in(browser, ana, next="/tokens")
     assert (answer.status_code, answer["Location"]) == (302, "/tokens")
@@ -146,6 +149,40 @@ def test_an_answer_counts_once_and_only_in_the_browser_that_began(oauth_site: Si
     sender = web_sender()
     grant = current_grant(OAuthSession.objects.get().id, sender)
     assert is_alive(grant), "a code that is sent twice would have ended the session there"
+
+
+def test_a_cookie_that_a_neighbouring_host_planted_signs_nobody_in_as_somebody_else(
+    oauth_site: Site, join: Join
+) -> None:
+    eve, attacker, victim = join("eve"), oauth_site.browser(), oauth_site.browser()
+    query = oauth_site.visit(oauth_site.leave(attacker, eve), eve).consent()
+    planted = {"cookie": f"oauth_browser={attacker.cookies['oauth_browser'].value}"}
+    refused = victim.get("/oauth/callback", query, secure=True, headers=planted)
+    assert (refused["Location"], "__Host-sessionid" in refused.cookies) == ("/sign-in", False)
+    assert OAuthRequest.objects.exists(), "nothing was asked with it"
+
+
+def test_a_person_has_as_many_sessions_as_people_have_browsers(
+    oauth_site: Site, join: Join, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "MOST_LIVE", 1)
+    ana, first, second = join("ana"), oauth_site.browser(), oauth_site.browser()
+    for browser in (first, second):
+        oauth_site.sign_in(browser, ana)
+    assert (signed_in_as(first), signed_in_as(second)) == (None, ana.did)
+    assert OAuthSession.objects.filter(ended_at=None).count() == 1
+
+
+def test_an_erasure_waits_a_bounded_time_for_a_server_that_is_slow_on_purpose(
+    oauth_site: Site, join: Join, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ana = join("ana")
+    oauth_site.sign_in(oauth_site.browser(), ana)
+    monkeypatch.setattr(sessions, "ERASED_SECONDS", 0.0)
+    sender = web_sender()
+    assert sessions.revoke_all_of(ana.did, sender) == 0
+    monkeypatch.undo()
+    assert sessions.revoke_all_of(ana.did, sender) == 1
 
 
 def test_an_expired_attempt_is_not_finished(oauth_site: Site, join: Join) -> None:
@@ -304,11 +341,15 @@ def test_a_sign_in_is_begun_by_a_form_of_this_site_alone_and_not_without_end(
     assert strict.post("/oauth/start", {"handle": ana.handle}).status_code == 403
     assert strict.get("/oauth/start").status_code == 405
     asked = list[str]()
+    monkeypatch.setattr(oauth.time, "time", lambda: 300.0 * 5_900_000 + 10)  # far from the end of a window
     monkeypatch.setattr(oauth, "begin_attempt", lambda name, *rest: asked.append(name) or refuse())
     answers = [oauth_site.browser().post("/oauth/start", {"handle": ana.handle}) for _ in range(21)]
     assert [answer.status_code for answer in answers] == [403] * 20 + [429]
     assert int(answers[-1]["Retry-After"]) > 0
     assert len(asked) == 20, "the last one made the site ask nobody"
+    monkeypatch.setattr(oauth, "WIDE_LIMIT", 5)
+    many = [start_from(oauth_site, f"2001:db8:1:{number}::1", ana.handle) for number in range(6)]
+    assert (many, len(asked)) == ([403] * 5 + [429], 25), "nor did the last one of many addresses"
 
 
 def test_who_comes_while_as_many_as_may_wait_for_their_servers_is_told_to_try_again(
@@ -317,27 +358,54 @@ def test_who_comes_while_as_many_as_may_wait_for_their_servers_is_told_to_try_ag
     ana, browser = join("ana"), oauth_site.browser()
     query = oauth_site.visit(oauth_site.leave(browser, ana), ana).consent()
     with ExitStack() as busy:
-        for number in range(AT_ONCE):
-            busy.enter_context(sign_in_place(f"203.0.113.{number}/32"))
+        for kind, number in product((Waiting.START, Waiting.RETURN), range(AT_ONCE)):
+            busy.enter_context(sign_in_place(kind, f"203.0.{number}.0/24"))
         answer = browser.post("/oauth/start", {"handle": ana.handle})
         assert (answer.status_code, answer["Retry-After"]) == (503, "10")
         assert "Too many people are signing in" in told(browser, browser.get("/oauth/callback", query))
         made_up = browser.get("/oauth/callback", query | {"state": "made up"})
         assert NOT_BEGUN_HERE in told(browser, made_up), "this needs no place"
-    assert browser.get("/oauth/callback", query)["Location"] == "/", "the way back still works"
+        with client.acting_place(1):
+            pass
+    with ExitStack() as busy:
+        for number in range(AT_ONCE):
+            busy.enter_context(sign_in_place(Waiting.START, f"203.0.{number}.0/24"))
+        assert browser.get("/oauth/callback", query)["Location"] == "/", "starts take no place of a way back"
 
 
-def test_slow_servers_of_one_network_leave_the_places_of_others(oauth_site: Site, join: Join) -> None:
+def start_from(site: Site, address: str, handle: str) -> int:
+    return site.browser().post("/oauth/start", {"handle": handle}, REMOTE_ADDR=address).status_code
+
+
+@pytest.mark.parametrize(
+    ("address", "neighbour", "stranger"),
+    [("2001:db8:1:7::7", "2001:db8:1:8::8", "2001:db8:2::1"), ("203.0.113.7", "203.0.113.8", "203.0.114.1")],
+)
+def test_slow_servers_of_one_network_leave_the_places_of_others(
+    oauth_site: Site, join: Join, address: str, neighbour: str, stranger: str
+) -> None:
     ana = join("ana")
+    with sign_in_place(Waiting.START, throttle.network_of(address, is_wide=True)):
+        assert [start_from(oauth_site, neighbour, ana.handle) for _ in range(AT_ONCE)] == [503] * AT_ONCE
+        assert start_from(oauth_site, stranger, ana.handle) == 200
+    assert start_from(oauth_site, neighbour, ana.handle) == 200
 
-    def start_beside() -> int:
-        form = {"handle": ana.handle}
-        return oauth_site.browser().post("/oauth/start", form, REMOTE_ADDR="2001:db8::8").status_code
 
-    with sign_in_place(throttle.network_of("2001:db8::7")):
-        assert [start_beside() for _ in range(AT_ONCE)] == [503] * AT_ONCE
-        assert oauth_site.sign_in(oauth_site.browser(), ana)["Location"] == "/"
-    assert start_beside() == 200
+def test_networks_whose_servers_are_slow_leave_the_last_place_to_others(
+    oauth_site: Site, join: Join, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ana, slow = join("ana"), "slow.sunstead.org"
+    attackers = [f"203.0.{number}.9" for number in range(3)]
+    monkeypatch.setattr(client, "WHOLE_SECONDS", 0.3)
+    monkeypatch.setattr(client, "SLOW_SECONDS", 0.2)
+    with Peer(lambda _: dripping(_)) as peer:
+        oauth_site.network.lead(slow, peer.port)
+        assert [start_from(oauth_site, address, slow) for address in attackers] == [403] * 3
+    monkeypatch.setattr(client, "WHOLE_SECONDS", 20.0)
+    with sign_in_place(Waiting.START, throttle.network_of(attackers[0], is_wide=True)):
+        assert [start_from(oauth_site, address, ana.handle) for address in attackers] == [503] * 3
+        assert start_from(oauth_site, "198.51.100.1", ana.handle) == 200
+    assert start_from(oauth_site, attackers[1], ana.handle) == 200, "while others leave room they are served"
 
 
 def test_a_start_and_a_way_back_end_in_time_however_many_servers_are_slow(
