@@ -229,7 +229,7 @@ class Circumstances:
     `touched` are the kinds of files and the patterns in this change that never allow the fast lane. `draw` is None
     until the change is drawn. `closures` are the closures of the fast lane that hold for this change. `objected`: its
     author objects without an answer yet, or "maintainer": a maintainer does so in their name; `outdated`: another round
-    of it was approved. None: unknown.
+    of it was approved. None: unknown. `tests_failed`: CI failed on this round; where CI is unknown, `pending` says so.
     """
 
     judged_round: int | None = None
@@ -244,6 +244,7 @@ class Circumstances:
     closures: tuple[LaneClosed, ...] | None = None
     objected: bool | Literal["maintainer"] | None = None
     outdated: bool | None = None
+    tests_failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

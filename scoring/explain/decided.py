@@ -60,7 +60,7 @@ NOTHING_KNOWN = ChangeOutline()
 NO_LANE = "Fast lane not open in this repository"
 NO_LANE_FOR_SEED = "By a maintainer; fast lane not open here"
 A_PERSON_ASKED_FOR = "A person was asked to decide"  # an objection, to those whom it does not concern
-CLAIMED = "Marked as merged by its author, unproven"
+CLAIMED = "Author says merged; Git shows no merge"
 SETTLES_CLAIM = "A maintainer who says that it was merged takes it out of the inbox. "
 
 
@@ -94,9 +94,8 @@ def _known_author_clause(verdict: Verdict, evidence: Evidence, change: ChangeOut
     if below := reasons.get("below_fast_lane"):
         start = f"Chance {percent(number_of(below['probability']))}, fast lane from {{}}"
         return start.format(percent_in_full(number_of(below["t_high"]))) if exact else CLAUSES["below_fast_lane"](below)
-    if is_fast and (change.shadow or change.tests_fail):
-        record = _merged_words(evidence).removesuffix(" here")
-        return fit(f"{record}{'; fast lane not open here' if change.shadow else ', but its tests fail'}")
+    if is_fast and change.shadow:
+        return fit(f"{_merged_words(evidence).removesuffix(' here')}; fast lane not open here")
     is_shut = not reasons.keys().isdisjoint(SHUT_LANE)
     if not is_fast and not is_shut and (trust := _clauses(verdict, OF_TRUST)):
         return trust[0]
@@ -345,6 +344,7 @@ OTHER_CLAUSES: Mapping[str, Callable[[Params], str]] = {
     "people_unknown": lambda params: "Objections not known yet",
     "enrichment_pending": lambda params: "Look-ups under way",
     "enrichment_unknown": lambda params: "Look-ups under way",
+    "tests_failed": lambda params: "Tests fail",
     "audit_not_drawn": lambda params: "Audit not drawn yet",
     **dict.fromkeys(SHUT_LANE, lambda params: "The fast lane is shut"),
     "certificate_required": lambda params: "The fast lane needs a certificate",

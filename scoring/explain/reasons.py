@@ -47,6 +47,7 @@ ATTESTATION_WORDS: Mapping[str, str] = {
 WOULD_LIFT: Mapping[str, str | None] = {
     "objection_open": "an answer to the objection",
     "approved_before": "an approval of its latest round",
+    "tests_failed": "tests that pass",
     "people_unknown": "an answer to what people said about it here",
     "certificate_required": "a certified threshold",
     "newer_round": "a review of the newest round",
@@ -127,6 +128,7 @@ def _objector(params: Params) -> str:
 CONDITION_SENTENCES: Mapping[str, Callable[[Params], str]] = {
     "objection_open": lambda params: f"{_objector(params)} to this judgement, so a person decides.",
     "approved_before": lambda params: "It changed after it was approved. Nobody approved the latest round.",
+    "tests_failed": lambda params: "Its tests fail.",
     "people_unknown": lambda params: "We do not know yet whether somebody objected to this or approved another round.",
     "certificate_required": lambda params: (
         f"The threshold {percent_in_full(number_of(params['t_high']))} "

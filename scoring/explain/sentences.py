@@ -409,6 +409,7 @@ OWN_SENTENCES: Mapping[str, Callable[[Params], str]] = {
         f"{'Your work was' if path_words(params).startswith('merged') else 'You are'} {path_words(params)}."
     ),
     "trusted_denouncers": lambda params: f"{_capital(_say_denounced(params)).removesuffix('about them')}about you.",
+    "tests_failed": lambda params: "The tests of your pull request fail.",
     "never_seen_before": lambda params: "You were never seen here before this pull request.",
     "back_from_silence": lambda params: "You are back after a long time away.",
     "objection_open": lambda params: (

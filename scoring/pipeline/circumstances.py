@@ -134,6 +134,9 @@ union all
 select pull_uri, 'push_holders' from open o
 anti join ended e on e.kind = 'push_holders' and e.subject = o.repo_key where o.knot <> ''
 """
+FAILED = f"""
+select pull_uri from {OPEN} join ci_runs c using (pull_uri, patch_ref) where p.state = 'open' and c.state = 'failed'
+"""
 NAMES = """
 select contributor_id, did, handle, handle_verified from contributors where contributor_id in (select unnest($people))
 """
@@ -212,6 +215,7 @@ class _Facts:
     closures: Mapping[str, tuple[LaneClosed, ...]]
     objected: Mapping[str, Literal["contributor", "maintainer"]]
     outdated: frozenset[str]
+    failed: frozenset[str]
 
 
 def read_circumstances(
@@ -260,6 +264,7 @@ def _read_facts(rows: Rows, moment: Moment, pulls: Sequence[Mapping[str, Any]]) 
         closures=read_closed_pulls(rows, moment.now),
         objected=read_open_objections(rows),
         outdated=frozenset(read_outdated_pulls(rows)),
+        failed=frozenset(row["pull_uri"] for row in rows.rows(FAILED)),
     )
 
 
@@ -297,6 +302,7 @@ def _circumstances(
         closures=facts.closures.get(pull["pull_uri"], ()),
         objected=OBJECTED[facts.objected.get(pull["pull_uri"])],
         outdated=pull["pull_uri"] in facts.outdated,
+        tests_failed=pull["pull_uri"] in facts.failed,
     )
 
 

@@ -21,7 +21,7 @@ from scoring.gate.decide import read_inputs
 from scoring.pipeline.interventions import current_approvals
 from scoring.pipeline.stored import CLAIMS, People, read_thresholds, read_verdict, verdict_evidence
 from scoring.queries.changes import COUNTED, DRAWN, SEALED, WOULD_MERGE, answers, pull_labels, standing_findings
-from scoring.queries.queue_order import Mask, Positions, Waiting, order_lane
+from scoring.queries.queue_order import Positions, Waiting, order_lane
 from scoring.queries.types import (
     IS_NAMED,
     AuditAnswer,
@@ -39,8 +39,7 @@ from scoring.types import Estimate, Lane, Reason, Verdict
 
 DRAWN_CLAUSE = CHANGE_CLAUSES["audit_drawn"]({})
 ASKED = f"{DRAWN_CLAUSE} Read it as it was sent, then answer"
-PASSED, FAILED = "Audited: a maintainer would merge this", "Audited: a maintainer would not merge this"
-PASSED_BUT_RED = "Audited: to be merged, but its tests fail"
+PASSED, FAILED = "A maintainer read this and would merge", "A maintainer read this, would not merge"
 UNKNOWN = Estimate(None, 0.0, 1.0, 0)
 CHANCE_HIDDEN = "Chance hidden until an audit is answered"
 
@@ -56,7 +55,7 @@ def seal(row: QueueRow, answer: AuditAnswer | None) -> QueueRow:
     that stays is that of the draw: its odds are the same whatever the change is.
     """
     if answer is not None:
-        told = FAILED if not answer.would_merge else PASSED_BUT_RED if row.ci == "failed" else PASSED
+        told = FAILED if not answer.would_merge else PASSED
         sentence = joined([told, *row.sentence.split("; ")[1:]])
         rest = tuple(reason for reason in row.verdict.reasons if reason.code != "audit_drawn")
         return replace(
@@ -145,9 +144,8 @@ select c.pull_uri, {KEY} as key, {SEALED} as sealed, list_contains(?, c.pull_uri
   coalesce(c.probability, c.borrowed, 'nan') as chance, coalesce(c.content_risk, 'nan') as risk,
   coalesce(date_diff('day', p.seen_at, (select max(as_of) from current_scores)), 0)::double as waited, p.opened_at,
   coalesce(f.settled_here, 0) = 0 as first_timer,
-  c.pull_uri in ({ON_AUTHOR}) as on_author, coalesce(r.state = 'failed', false) as failed
+  c.pull_uri in ({ON_AUTHOR}) as on_author
 from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri
-left join ci_runs r on r.pull_uri = c.pull_uri and r.patch_ref = p.patch_ref
 left join features f on f.contributor_id = c.contributor_id and f.repository_id = c.repository_id
 where not list_contains(?, c.pull_uri)
 order by c.pull_uri
@@ -238,8 +236,6 @@ def _listed(rows: Rows, query: QueueQuery, watched: Watched) -> dict[GroupKey, L
         **{name: columns[name] for name in ("waited", "opened_at", "first_timer", "changed", "on_author")},
     )
     of_group = {key: np.flatnonzero(columns["narrowed"] & (keys == key)) for key in get_args(GroupKey)}
-    # A person goes through the fast lane at speed, so what they have to stop at comes after the rest.
-    ends = columns["failed"] & np.isin(keys, ["fast_lane", "would_be_fast_lane"]) & (query.sort == "need")
     return {
         key: _lane(
             columns["pull_uri"],
@@ -248,7 +244,6 @@ def _listed(rows: Rows, query: QueueQuery, watched: Watched) -> dict[GroupKey, L
             len(which),
             query.sort,
             verdicts,
-            ends,
         )
         for key, which in of_group.items()
         if len(which)
@@ -262,13 +257,12 @@ def _lane(
     everything: int,
     sort: QueueSort,
     verdicts: int,
-    ends: Mask,
 ) -> Listed:
-    """The rows of one lane in order, those of `ends` after all others."""
+    """The rows of one lane in order."""
     asked = waiting.select(which)
     ages, first = asked.opened_at.astype("datetime64[us]"), asked.first_timer
     order = which[order_lane(asked, sort, verdicts)]
-    ordered = uris[order[np.argsort(ends[order], kind="stable")]].tolist()
+    ordered = uris[order].tolist()
     oldest, oldest_first_timer = (some.min().item() if len(some) else None for some in (ages, ages[first]))
     return Listed(everything, ordered, oldest, oldest_first_timer)
 

@@ -76,6 +76,7 @@ ALONE: list[tuple[dict[str, Any], str, Condition | None]] = [
     ({"around": replace(ORDINARY, objected=None)}, "people_unknown", None),
     ({"around": replace(ORDINARY, outdated=True)}, "approved_before", None),
     ({"around": replace(ORDINARY, outdated=None)}, "people_unknown", None),
+    ({"around": replace(ORDINARY, tests_failed=True)}, "tests_failed", None),
     ({"around": replace(ORDINARY, draw=None)}, "audit_not_drawn", "audit"),
     ({"around": replace(ORDINARY, draw=Draw(True, 0.05))}, "audit_drawn", "audit"),
 ]
@@ -220,6 +221,7 @@ arounds = st.builds(
     closures=st.none() | st.sampled_from([(), CLOSED[:1]]),
     objected=st.none() | st.booleans(),
     outdated=st.none() | st.booleans(),
+    tests_failed=st.booleans(),
 )
 # Mostly ordinary ones with one field of another, so that the fast lane is reached often.
 around_one = st.builds(
@@ -285,7 +287,7 @@ def test_what_is_fast_laned_meets_everything_that_was_asked(
     assert around.draw is not None
     assert not around.draw.drawn
     assert around.closures == ()
-    assert (around.objected, around.outdated) == (False, False)
+    assert (around.objected, around.outdated, around.tests_failed) == (False, False, False)
 
 
 # Whatever nobody looked at, and what of a person or a change may be unknown.
@@ -315,5 +317,6 @@ def test_missing_anything_never_leads_to_the_fast_lane(
 
 
 def test_every_circumstance_that_can_be_unknown_is_asked_about() -> None:
-    kept = {"tier", "attestation"}  # unknown, they say 'public' and 'not_asked', of which the latter counts as missing
+    # Unknown, these say 'public', 'not_asked', which counts as missing, and False, beside a pending look-up of CI.
+    kept = {"tier", "attestation", "tests_failed"}
     assert set(UNKNOWN) == {field.name for field in fields(Circumstances)} - kept

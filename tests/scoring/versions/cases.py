@@ -90,6 +90,7 @@ OTHERWISE: dict[str, dict[str, tuple[Any, ...]]] = {
         "closures": (None, (LaneClosed("site", "seed"), LaneClosed("author", "seed", "ana"))),
         "objected": (None, True),
         "outdated": (None, True),
+        "tests_failed": (True,),
     },
 }
 DRAWN = 500

@@ -76,6 +76,7 @@ class ActingSite:
                     "'[]' as workflows, ? as observed_at from pull_requests where pull_uri = ?",
                     [state, MADE, uri],
                 )
+            txn.inputs_changed()
         self.publish()
 
     def publish(self) -> None:
