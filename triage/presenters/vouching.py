@@ -39,8 +39,8 @@ class VouchForm:
 
     @property
     def is_kept(self) -> bool:
-        """Return whether something was written that was not sent."""
-        return self.asked is not None and self.asked.state == OwnRecord.State.REFUSED
+        """Return whether a vouch was written that was not sent."""
+        return self.asked is not None and bool(self.asked.record) and self.asked.state == OwnRecord.State.REFUSED
 
 
 def vouch_forms(

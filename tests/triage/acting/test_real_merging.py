@@ -3,6 +3,7 @@
 import json
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -222,6 +223,7 @@ def test_a_kill_at_any_moment_of_a_merge_merges_once_and_what_is_unclear_is_sett
             processes.run(*place.click(), seconds=longest * (turn + draws.random()) / rounds)
             ends.append(place.settle(processes))
             assert place.forget() == (1, 1), ends
+    print(Counter(ends))  # noqa: T201  for docs/measurements.md: pytest -rP
 
 
 def test_no_time_that_passes_and_no_page_that_is_read_merges_anything(place: Place) -> None:
