@@ -53,7 +53,7 @@ def texts_below(root: Path, scratch: Path) -> Iterator[tuple[str, str]]:
     """Every file of a drive but its keys, and what databases and compressed files hold, by its name."""
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root)
-        if not path.is_file() or "keys" in name.parts:
+        if not path.is_file() or name.parts[0] == "keys":
             continue
         data = path.read_bytes()
         yield str(name), data.decode(errors="replace")
