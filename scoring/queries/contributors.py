@@ -26,6 +26,7 @@ from scoring.queries.types import (
     Leaderboard,
     LeaderboardRow,
     LeaderboardSort,
+    MergedWork,
     PullLine,
     Record,
     Signal,
@@ -72,6 +73,18 @@ left join pull_pages h using (pull_uri)
 left join patches x on x.pull_uri = p.pull_uri and x.patch_ref = p.patch_ref and x.state = 'read'
 where p.author_id = ? order by p.opened_at desc, p.pull_uri limit ?
 """
+WORK = """
+select c.did, p.pull_uri, p.title from pull_requests p join contributors c on c.contributor_id = p.author_id
+semi join watched_repositories w on w.repository_id = p.repository_id
+where list_contains(?, c.did) and (p.state = 'merged' or list_contains(?, p.pull_uri))
+qualify row_number() over (partition by p.author_id order by p.opened_at desc, p.pull_uri) <= ?
+order by p.opened_at desc, p.pull_uri
+"""
+VOUCHED = """
+select s.did from vouches v join contributors a on a.contributor_id = v.voucher_id
+join contributors s on s.contributor_id = v.subject_id
+where a.did = ? and v.kind = 'vouch' and v.superseded_at is null and list_contains(?, s.did)
+"""
 COUNTED = f"""
 select {RESULT} as result, count(*) as pulls, min(p.opened_at) as first_at, max(p.opened_at) as newest_at
 from pull_requests p left join labels l using (pull_uri) left join marks k using (pull_uri)
@@ -114,6 +127,22 @@ def pull_lines(rows: Rows, number: int) -> tuple[PullLine, ...]:
         )
         for row in found
     )
+
+
+def merged_work(rows: Rows, dids: Collection[str], also: Collection[str], most: int) -> dict[str, list[MergedWork]]:
+    """Return the newest merged pull requests of these people in watched repositories, newest first, by DID.
+
+    `also` are at-uris of those that were merged from here and are still open in the store.
+    """
+    work: dict[str, list[MergedWork]] = {}
+    for row in rows.rows(WORK, [[*dids], [*also], most]):
+        work.setdefault(row["did"], []).append(MergedWork(row["pull_uri"], row["title"]))
+    return work
+
+
+def vouched_for(rows: Rows, voucher: str, dids: Collection[str]) -> set[str]:
+    """Return for which of these people, by DID, somebody vouches by a record that stands."""
+    return {row["did"] for row in rows.rows(VOUCHED, [voucher, [*dids]])}
 
 
 def outcomes_in_words(rows: Rows, found: Sequence[Mapping[str, Any]]) -> dict[str, str]:

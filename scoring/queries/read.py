@@ -37,9 +37,11 @@ from scoring.queries.contributors import (
     estimate_after,
     hide_chance,
     leaderboard,
+    merged_work,
     outcome_in_words,
     place_of,
     troubles_in_words,
+    vouched_for,
 )
 from scoring.queries.dashboard import AnswerMonth, Answers, Week, answers, dashboard, weeks
 from scoring.queries.events import PastJudgement, PullEvent, events, judged_when_decided
@@ -114,6 +116,7 @@ from scoring.queries.types import (
     Leaderboard,
     LeaderboardRow,
     LeaderboardSort,
+    MergedWork,
     PullLine,
     PullResult,
     Queue,

@@ -328,6 +328,14 @@ class VouchLine:
 
 
 @dataclass(frozen=True, slots=True)
+class MergedWork:
+    """A merged pull request that a vouch for its author can name."""
+
+    uri: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
 class PullLine:
     """One pull request in a contributor's timeline."""
 

@@ -6,6 +6,7 @@ signature by the key that the directory names.
 
 import base64
 import json
+import threading
 import time
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -17,6 +18,7 @@ from ingest.http.fetcher import Fetcher
 from ingest.lookups.forge import LIST_COLLABORATORS
 from tests.ingest.peer import Answer, Peer, Request, response
 from tests.peers.network import PLC_HOST, RealNetwork
+from tests.waiting import LONG_SECONDS
 
 MERGE, CHECK = f"{NAMESPACE}repo.merge", f"{NAMESPACE}repo.mergeCheck"
 LONGEST = 60  # seconds that a token may live
@@ -38,9 +40,12 @@ class Knot:
     loses_answers: bool = False
     merged: list[dict[str, Any]] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)  # why
+    asked: int = 0  # checks of a merge
+    answers: threading.Event = field(default_factory=threading.Event)  # cleared, it merges and keeps its answer back
 
     def __enter__(self) -> Self:
         self._used: set[str] = set()
+        self.answers.set()
         self._fetcher = Fetcher(self.network.origin)
         self._peer = Peer(self._answer).__enter__()
         self.network.lead(self.host, self._peer.port)
@@ -52,6 +57,7 @@ class Knot:
 
     def _answer(self, request: Request) -> Answer:
         if request.path == f"/xrpc/{CHECK}":
+            self.asked += 1
             conflicts = [{"filename": name} for name in self.conflicts]
             return _as_json({"is_conflicted": bool(conflicts), "conflicts": conflicts})
         if request.path.startswith(f"/xrpc/{LIST_COLLABORATORS}?"):
@@ -69,6 +75,7 @@ class Knot:
         if self.moved:
             return _as_json({"error": "MergeConflict"}, 409)
         self.merged.append({**json.loads(request.body), "by": did})
+        self.answers.wait(LONG_SECONDS)
         return iter(()) if self.loses_answers else response(b"")
 
     def check_token(self, authorization: str) -> str:

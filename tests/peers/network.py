@@ -65,11 +65,23 @@ class Account:
         return self.network.call(method, json.dumps(body).encode(), self.token)
 
 
+@dataclass(frozen=True)
+class Exchange:
+    """What somebody asked through the router, and the body of the answer."""
+
+    host: str
+    path: str
+    headers: dict[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+    answer: bytes = field(repr=False)
+
+
 class RealNetwork:
     """Node with both servers, the router before them and the firehose's shim, while the context is open."""
 
     def __init__(self, modules: Path, state: Path) -> None:
         self._router = _Router(self)
+        self.overheard: list[Exchange] | None = None  # a list here gets all that is asked through the router
         command = ["node", "--input-type=module", "--eval", SERVERS.read_text(), str(state)]
         self._node = subprocess.Popen(
             command,
@@ -190,8 +202,10 @@ class _Handler(BaseHTTPRequestHandler):
         connection = http.client.HTTPConnection("127.0.0.1", network.port_of(host), timeout=LONG_SECONDS)
         connection.request(self.command, self.path, body or None, {**sent, "Host": host})
         answer = connection.getresponse()
-        body = answer.read()
+        asked, body = body, answer.read()
         connection.close()
+        if network.overheard is not None:
+            network.overheard.append(Exchange(host, self.path, sent, asked, body))
         self.send_response(answer.status)
         for name, value in answer.getheaders():
             if name.lower() not in HOP_BY_HOP:

@@ -1,7 +1,7 @@
 """Merge an approved pull request on its knot in a maintainer's own name: at once, after a click, never by itself.
 
 The attempt is stored before anything is sent. If the process is killed in between, or the knot's answer is lost, nobody
-knows whether it was merged: then a person looks at the branch before anybody here tries again.
+knows whether it was merged: then a person looks at the branch and says what they saw before anybody here tries again.
 """
 
 import secrets
@@ -26,7 +26,7 @@ from triage.access.oauth.sessions import SessionEnded, current_grant
 from triage.models import OAuthSession, OwnRecord
 from triage.models.accounts import log_change
 from triage.services.actions import ActionProblem
-from triage.services.own_records import ScopeNeeded, covers, new_key
+from triage.services.own_records import STANDING, ScopeNeeded, covers, new_key, wake_worker
 
 UNDER_WAY = timedelta(minutes=5)  # longer than the longest merge
 STATES = {
@@ -36,7 +36,10 @@ STATES = {
 }
 MERGED_ALREADY = "Nothing was merged. It was merged from here already."
 RUNNING = "Nothing was merged. Somebody is merging it just now."
-LOOK_FIRST = "Nothing was merged. An earlier try may have merged it: look at the branch, then say so and try again."
+LOOK_FIRST = "Nothing was merged. An earlier try may have merged it: look at the branch, then say what you saw."
+NOT_UNCLEAR = "Nothing was sent. No earlier try of yours to merge it is unclear."
+TOLD = "Nothing was merged now. Your server is told that it is merged."
+ABSENT, PRESENT = "absent", "present"  # what somebody saw who looked at the branch
 ENDED = "Nothing was merged: your sign-in at your own server has ended. Sign in again."
 
 
@@ -54,30 +57,38 @@ class _WithKey:
         return self.server.create_record(collection, record, self.rkey)
 
 
-def unclear_attempt(uri: str, now: datetime) -> bool:
-    """Return whether an earlier try may have merged this, so that somebody has to look first."""
-    return any(_is_unclear(row, now) for row in _attempts(uri))
+def unclear_attempt(uri: str, now: datetime) -> OwnRecord | None:
+    """Return the earlier try that may have merged this, so that somebody has to look first; None for none."""
+    return next((row for row in _attempts(uri) if _is_unclear(row, now)), None)
+
+
+def merged_here(uri: str) -> OwnRecord | None:
+    """Return the merge that was made from here, None where none was."""
+    return next((row for row in _attempts(uri) if row.state in STANDING), None)
 
 
 def merge_as(
     session: OAuthSession,
     snapshot: Snapshot,
     uri: str,
-    has_looked: bool,
+    seen: str,
     sender: DpopSender,
     clock: Callable[[], datetime],
 ) -> Merged:
-    """Merge the approved round in the name of the session's person; `has_looked`: it is not on the branch.
+    """Merge the approved round in the name of the session's person, or only write that it is merged.
 
+    `seen` is what they saw on the branch after an unclear try: ABSENT, or PRESENT, and "" if they did not look.
     Raises ActionProblem or ScopeNeeded with nothing tried.
     """
     if not covers(session, Act.MERGE):
         raise ScopeNeeded(Act.MERGE)
+    if seen == PRESENT:
+        return _tell_merged(session, uri, clock())
     try:
         order, now = build_order(snapshot, settings.DIFF_CORPUS_DIR, uri), clock()
     except NoOrder as problem:
         raise ActionProblem(f"Nothing was merged. {problem}") from None
-    row = _begin(session, order, uri, _repository_key(snapshot, uri), has_looked, now)
+    row = _begin(session, order, uri, _repository_key(snapshot, uri), seen, now)
     try:
         server = OwnServer(sender, current_grant(session.id, sender))
     except (SessionEnded, FetchProblem) as problem:
@@ -97,7 +108,7 @@ def _repository_key(snapshot: Snapshot, uri: str) -> str:
 
 def _attempts(uri: str) -> list[OwnRecord]:
     tried = OwnRecord.objects.filter(subject=uri, act=Act.MERGE).exclude(state=OwnRecord.State.REFUSED)
-    return list(tried.order_by("pk"))
+    return list(tried.select_related("person").order_by("pk"))
 
 
 def _is_unclear(row: OwnRecord, now: datetime) -> bool:
@@ -105,14 +116,12 @@ def _is_unclear(row: OwnRecord, now: datetime) -> bool:
     return is_left or row.state == OwnRecord.State.UNKNOWN
 
 
-def _begin(
-    session: OAuthSession, order: MergeOrder, uri: str, repo_key: str, has_looked: bool, now: datetime
-) -> OwnRecord:
+def _begin(session: OAuthSession, order: MergeOrder, uri: str, repo_key: str, seen: str, now: datetime) -> OwnRecord:
     """Store the attempt before anything is sent. Raises ActionProblem beside another one."""
     with transaction.atomic():
         for row in _attempts(uri):
             if _is_unclear(row, now):
-                if not has_looked:
+                if seen != ABSENT:
                     raise ActionProblem(LOOK_FIRST)
                 OwnRecord.objects.filter(pk=row.pk).update(state=OwnRecord.State.REFUSED, settled_at=now)
             else:
@@ -132,6 +141,23 @@ def _begin(
             due_at=now,
             tries=1,
         )
+
+
+def _tell_merged(session: OAuthSession, uri: str, now: datetime) -> Merged:
+    """Have the worker write the status of an unclear try that merged it. Raises ActionProblem.
+
+    The try keeps its key, so that a status which it wrote already is found and not written twice.
+    """
+    with transaction.atomic():
+        row = unclear_attempt(uri, now)
+        if row is None or row.person != session.person:
+            raise ActionProblem(NOT_UNCLEAR)
+        OwnRecord.objects.filter(pk=row.pk).update(
+            state=OwnRecord.State.WAITING, session=session, made_at=now, due_at=now, settled_at=now
+        )
+        log_change(session.person, "record.asked", now, row.repo_key, row.subject, record=row.uri)
+        transaction.on_commit(wake_worker)
+    return Merged(Outcome.MERGED, TOLD)
 
 
 def _end(row: OwnRecord, merged: Merged, now: datetime) -> None:

@@ -121,7 +121,7 @@ def put_record(session: OAuthSession, draft: Draft, now: datetime, action: Actio
             due_at=now + WINDOW,
         )
         log_change(session.person, "record.asked", now, row.repo_key, row.subject, record=row.uri)
-        transaction.on_commit(_wake_worker)
+        transaction.on_commit(wake_worker)
     return row
 
 
@@ -286,7 +286,8 @@ def _is_written(row: OwnRecord, server: OwnServer) -> bool:
     return stored.value == {"$type": row.collection, **row.record}
 
 
-def _wake_worker() -> None:
+def wake_worker() -> None:
+    """Have the worker send what is due as soon as it can be."""
     from triage.tasks import wake_sender
 
     wake_sender()

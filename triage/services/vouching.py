@@ -1,25 +1,30 @@
 """Vouch for a contributor in one's own name, with merged work as evidence, and take it back."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from ingest.errors import FetchProblem
 from ingest.oauth.dpop import DpopSender
 from ingest.oauth.records import VOUCH, make_vouch
 from ingest.oauth.resource import OwnServer, StoredRecord
 from ingest.oauth.scopes import Act
+from ingest.store.snapshots import Snapshot
+from scoring.queries import read
+from scoring.queries.read import MergedWork
 from triage.access.oauth.sessions import SessionEnded, current_grant
 from triage.models import OAuthSession, OwnRecord, Person
 from triage.services.actions import ActionProblem
-from triage.services.own_records import Draft, ScopeNeeded, covers, put_record
+from triage.services.own_records import STANDING, Draft, ScopeNeeded, covers, put_record
 
 REASON = 256  # graphemes, as the record allows; here characters, of which a grapheme has at least one
 EVIDENCE = 10
+SEEN_AGAIN = timedelta(days=1)  # within it the stream has told of a merge that was made from here
 ACTS = (Act.VOUCH, Act.TAKE_BACK_VOUCH)
 OWN = "Nothing was sent: nobody vouches for themselves."
 TOO_LONG = f"Nothing was sent: a reason has at most {REASON} characters."
+TOO_MANY = f"Nothing was sent: a vouch names at most {EVIDENCE} pull requests."
 WAITS = "Nothing was sent: another change of your vouch for them is being sent. Try again in a minute."
 DENOUNCED = "Nothing was sent: you warn about them on Tangled. Take that back there first."
 NO_VOUCH = "Nothing was sent: your server has no vouch of yours for them."
@@ -39,8 +44,10 @@ def vouch(session: OAuthSession, wanted: Vouch, sender: DpopSender, now: datetim
     """Have a vouch written 10 s from now, in place of the one before. Raises ActionProblem or ScopeNeeded."""
     if wanted.did == session.person.did:
         raise ActionProblem(OWN)
-    if len(wanted.reason) > REASON or len(wanted.evidence) > EVIDENCE:
+    if len(wanted.reason) > REASON:
         raise ActionProblem(TOO_LONG)
+    if len(wanted.evidence) > EVIDENCE:
+        raise ActionProblem(TOO_MANY)
     record = make_vouch(wanted.reason.strip(), wanted.evidence, now.astimezone(UTC).replace(tzinfo=None))
     draft = Draft(Act.VOUCH, wanted.did, "", VOUCH, wanted.did, record)
     if not covers(session, Act.VOUCH):
@@ -60,10 +67,18 @@ def take_back(session: OAuthSession, did: str, sender: DpopSender, now: datetime
     return _put(session, Draft(Act.TAKE_BACK_VOUCH, did, "", VOUCH, did, None), before, now)
 
 
-def newest(person: Person, did: str) -> OwnRecord | None:
-    """Return the newest vouch for somebody, or taking it back, that this person asked for here."""
-    asked = OwnRecord.objects.filter(person=person, subject=did, act__in=ACTS)
-    return asked.exclude(state=OwnRecord.State.WITHDRAWN).order_by("-pk").first()
+def newest_asked(person: Person, dids: Iterable[str] | None = None) -> dict[str, OwnRecord]:
+    """Return the newest vouch, or taking it back, that this person asked for here, by whom it is for.
+
+    The newest of them come last; `dids` names those to look for, else all.
+    """
+    asked = OwnRecord.objects.filter(person=person, act__in=ACTS).exclude(state=OwnRecord.State.WITHDRAWN)
+    asked = asked if dids is None else asked.filter(subject__in=[*dids])
+    found = dict[str, OwnRecord]()
+    for row in asked.select_related("person").order_by("pk"):
+        found.pop(row.subject, None)
+        found[row.subject] = row
+    return found
 
 
 def _put(session: OAuthSession, draft: Draft, before: StoredRecord | None, now: datetime) -> OwnRecord:
@@ -107,6 +122,7 @@ def _keep(session: OAuthSession, draft: Draft, now: datetime) -> None:
     )
 
 
-def known_evidence(offered: Sequence[str], chosen: Sequence[str]) -> tuple[str, ...]:
-    """Return the chosen pull requests that the page offers, in its order."""
-    return tuple(uri for uri in offered if uri in chosen)[:EVIDENCE]
+def work_of(snapshot: Snapshot, dids: Collection[str], now: datetime) -> dict[str, list[MergedWork]]:
+    """Return the newest merged pull requests of these people that a vouch can name, also those merged just now."""
+    lately = OwnRecord.objects.filter(act=Act.MERGE, state__in=STANDING, settled_at__gt=now - SEEN_AGAIN)
+    return read.merged_work(snapshot, dids, list(lately.values_list("subject", flat=True)), EVIDENCE)

@@ -43,6 +43,12 @@ register.filter("percent", percent)
 
 
 @register.filter
+def breakable(text: str) -> SafeString:
+    """Return a text with addresses, of which each part may begin a new line."""
+    return format_html_join(SafeString("/<wbr>"), "{}", ((part,) for part in text.split("/")))
+
+
+@register.filter
 def interval(told: Estimate) -> str:
     """Return the 95 % interval of a probability, rounded outwards."""
     return percent_interval(told.low, told.high)

@@ -164,10 +164,10 @@ def merge(request: Request, snapshot: Snapshot) -> HttpResponse:
         raise ActionProblem(NO_ACCOUNT_TO_MERGE)
     if row is None or not _offers_merge(request, snapshot, row, now):
         raise ActionProblem(NOT_OFFERED)
-    has_looked = bool(request.POST.get("looked"))
+    seen = request.POST.get("seen", "")
     try:
         with acting_place(session.person.pk) as sender:
-            merged = merging.merge_as(session, snapshot, subject.uri, has_looked, sender, timezone.now)
+            merged = merging.merge_as(session, snapshot, subject.uri, seen, sender, timezone.now)
     except own_records.ScopeNeeded as needed:
         return to_grant(request, needed.act)
     except (TooBusy, KeyProblem) as problem:

@@ -20,6 +20,7 @@ from scoring.queries import read
 from scoring.redteam.render import HEADS, NOT_PLAYED, read_report, say_graph, say_result
 from scoring.thresholds import MOST_LIFT
 from scoring.training.summary import ShownLane, ShownModel, read_backtest, read_serving
+from triage.access.oauth.sessions import held_session
 from triage.access.permissions import Role, sees_thresholds
 from triage.access.requests import Request
 from triage.access.sign_in import viewer_did, viewing
@@ -29,8 +30,10 @@ from triage.forms.filters import read_list
 from triage.http_cache import unless_held
 from triage.presenters import lane_heads, row_actions
 from triage.presenters import text as missing
+from triage.presenters.comments import own_account
 from triage.presenters.lane import FEWEST_TOLD
 from triage.presenters.lists import count_lists
+from triage.presenters.vouching import vouch_forms, vouches_sent
 from triage.services.lane_closures import banners
 from triage.views.lists import for_any_maintainer
 from triage.views.queue import reading
@@ -165,15 +168,18 @@ def _false_rate(lane: ShownLane | None) -> dict[str, str]:
 
 @for_any_maintainer
 def vouches(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Return whom the viewer could vouch for, what each vouch would change, and the most that it could be abused
-    for.
-    """
+    """Show whom the viewer could vouch for, what each vouch would change at best and at worst, and those sent here."""
     did, maintained = viewer_did(request), sorted(viewing(request).keys(Role.MAINTAINER))
     asked = [key for key in maintained if key][:REPOSITORIES_ASKED]
     worth = read.vouches_worth_making(snapshot, did, asked, policy_from_settings()) if did else ()
     known = read.score(snapshot, did) if did and not worth else None
+    session, now = held_session(request), timezone.now()
+    proposed = {vouch.person.did for group in worth for vouch in group.vouches}
     shown = {
         "worth": worth,
+        "forms": vouch_forms(session, snapshot, proposed, now),
+        "sent": vouches_sent(session, snapshot, proposed, now),
+        "account": own_account(session),
         "why_none": missing.no_vouches(known),
         "left_out": max(0, len(maintained) - len(asked) - 1),
     }

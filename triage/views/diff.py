@@ -19,6 +19,7 @@ from ingest.store.snapshots import Snapshot
 from scoring.formatting import visible
 from scoring.queries import read
 from scoring.queries.read import ChangedApproval, PastAction, Round, Subject
+from triage.access.oauth.sessions import held_session
 from triage.access.permissions import Role, SignInNeeded, role_of, sees_thresholds
 from triage.access.requests import Request
 from triage.access.sign_in import viewing
@@ -33,6 +34,7 @@ from triage.presenters.review import Draft, NoteGroup, NoteView, draft_links, re
 from triage.presenters.row_actions import RowActs
 from triage.presenters.rows import ForgePlace, forge_place
 from triage.presenters.text import action_words
+from triage.presenters.vouching import vouching_shown
 from triage.services import actions
 from triage.services.reading_times import note_opened
 from triage.views.queue import reading, wants_fragment
@@ -251,7 +253,7 @@ def history(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
     may_read_notes = viewing(request).role(subject.repository_key) >= Role.MAINTAINER
     hidden = read.hidden_because(snapshot, subject.author.did)
     has_change = subject.state in ("merged", "closed") and not hidden
-    shown = {
+    shown: dict[str, object] = {
         "subject": subject,
         "hidden": hidden,
         "past": past,
@@ -263,6 +265,8 @@ def history(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
         "next": reverse("history", args=[uri]),
         **_forms(request, subject),
     }
+    if subject.state == "merged":
+        shown |= vouching_shown(held_session(request), snapshot, subject.author.did, timezone.now())
     change = shown_change(request, snapshot, uri, None) if has_change else {}
     return render(request, "diff/history.html", change | {"has_change": has_change} | shown)
 

@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from ingest.store.snapshots import PerSnapshot, Snapshot
 from scoring.config.policy import policy_from_settings
+from scoring.formatting import visible
 from scoring.models.serving import LABEL
 from scoring.queries import read
 from scoring.queries.lists import merge_place
@@ -38,10 +39,11 @@ from triage.presenters import queue as as_shown
 from triage.presenters.comments import comment_views, not_on_forge, own_account
 from triage.presenters.row_lines import pick_of
 from triage.presenters.rows import forge_place
+from triage.presenters.vouching import vouching_shown
 from triage.services import actions, objections, own_records
 from triage.services.actions import ActionProblem
 from triage.services.lane_closures import banners
-from triage.services.merging import unclear_attempt
+from triage.services.merging import merged_here, unclear_attempt
 from triage.views import lane_offers
 from triage.views.diff import approved_round, shown_change
 from triage.views.queue import at_address, reading, wants_fragment
@@ -154,12 +156,14 @@ def pane(
         return {"item": None}
     address = reverse("queue") + filters.search() if filters.opened else ""
     change = shown_change(request, snapshot, uri, row, address, offered)
-    act = row_actions.acts_of(request.user, viewing(request), snapshot, [row], timezone.now())[uri]
+    now = timezone.now()
+    act = row_actions.acts_of(request.user, viewing(request), snapshot, [row], now)[uri]
     more, changed = expanded(request, snapshot, row), as_shown.changed_after(snapshot).get(uri)
     session, told = held_session(request), more.facts.comments if more.facts else ()
     records = own_records.records_of(act.notes)
     merge_commands = row_actions.merge_commands(row, act, request.user)
     notes = not_on_forge(told, act.notes, records)
+    merged = merged_here(uri) if act.can_act and act.is_approved and session else None
     return change | {
         "item": rows.row_view(row, present(snapshot), filters, more),
         "act": act,
@@ -168,10 +172,12 @@ def pane(
         "comments": comment_views(told, notes, records, session),
         "comment_count": row.comments + len(notes),
         "merge_commands": merge_commands,
-        "merge_place": merge_place(snapshot, uri) if merge_commands and session else None,
+        "merge_place": merge_place(snapshot, uri) if merge_commands and session and not merged else None,
         "publishable": row_actions.publishable_approval(act, session.person, uri) if session else None,
         "published": own_records.published_approval(session.person, uri) if session else None,
-        "is_merge_unclear": bool(merge_commands and session and unclear_attempt(uri, timezone.now())),
+        "merged_here": visible(str(merged.person)) if merged else "",
+        **(vouching_shown(session, snapshot, row.author.did, now) if merged else {}),
+        "unclear": unclear_attempt(uri, now) if merge_commands and session else None,
         "offered": offered,
         "next": reverse("queue") + filters.opening("") if offered else address or reverse("pull", args=[uri]),
     }

@@ -12,6 +12,7 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.cache import patch_cache_control, patch_vary_headers
 from django.views.decorators.http import require_safe
 from django_htmx.http import HttpResponseClientRedirect
@@ -32,7 +33,7 @@ from triage.forms.filters import LeaderboardFilters, is_page, read_leaderboard
 from triage.http_cache import Page, unless_fresh, unless_held
 from triage.presenters import contributor as contributor_page
 from triage.presenters import lists, rows
-from triage.presenters.vouching import vouch_form
+from triage.presenters.vouching import vouching_shown
 from triage.services.profiles import looks
 
 SENTENCES = {
@@ -160,7 +161,7 @@ def _contributor_shown(request: Request, snapshot: Snapshot, page: read.Contribu
         if exact and not hidden
         else (),
         "proofs": contributor_page.PROOFS,
-    } | vouch_form(held_session(request), page)
+    } | vouching_shown(held_session(request), snapshot, page.score.person.did, timezone.now())
 
 
 def problem_page(request: Request, status: int, sentence: str = "") -> HttpResponse:

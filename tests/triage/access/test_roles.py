@@ -169,7 +169,7 @@ def test_maintainers_read_the_log_of_what_is_theirs_and_nothing_in_it_is_markup(
     log_change(by, "settings.changed", now, REPO, "<b>budget</b>", before="<script>1</script>", since=0.02)
     log_change(by, "settings.changed", now, CABIN, "the-others-business")
     log_change(by, "role.changed", now, "", "the-sites-business")
-    page = client.get("/changes").content.decode()
+    page = client.get("/changes").content.decode().replace("<wbr>", "")  # where addresses may break over lines
     assert "&lt;b&gt;budget&lt;/b&gt;" in page
     assert "before: &lt;script&gt;1&lt;/script&gt;" in page
     assert "business" not in page

@@ -7,13 +7,17 @@ import pytest
 
 from ingest.oauth.records import VOUCH
 from ingest.oauth.resource import OwnServer
+from scoring.queries import read
 from tests.ingest.stream.frames import MARA
 from tests.peers.network import Account
 from tests.scoring.small import OFFERED
 from tests.triage.access.oauth.conftest import Site
 from tests.triage.worlds.acting_site import ActingSite
 from tests.triage.worlds.maintaining import Maintaining
-from triage.models import Change, OwnRecord
+from triage.access.oauth.client import web_sender
+from triage.models import Change, OAuthSession, OwnRecord
+from triage.services import vouching
+from triage.services.actions import ActionProblem
 
 pytestmark = pytest.mark.django_db
 PAGE, FORM = f"/c/{MARA}", f"/c/{MARA}/vouch"
@@ -36,7 +40,7 @@ def vouches(ana: Maintaining) -> list[dict[str, Any]]:
 
 
 def ask(ana: Maintaining, **fields: Any) -> None:
-    assert ana.browser.post(FORM, fields)["Location"] == PAGE
+    assert ana.browser.post(FORM, fields | {"next": PAGE})["Location"] == PAGE
 
 
 def test_a_vouch_names_the_merged_work_replaces_itself_and_is_taken_back(ana: Maintaining) -> None:
@@ -124,6 +128,20 @@ def test_what_is_too_long_ones_own_or_somebody_elses_is_not_sent(
     assert (ana.send(), OwnRecord.objects.count()) == (0, 0)
 
 
+def test_nobody_vouches_for_themselves_and_no_vouch_names_more_than_ten(ana: Maintaining) -> None:
+    session, work = (
+        OAuthSession.objects.get(ended_at=None),
+        [f"at://{MARA}/sh.tangled.repo.pull/{n}" for n in range(11)],
+    )
+    for wanted, said in (
+        (vouching.Vouch(ana.account.did), "nobody vouches for themselves"),
+        (vouching.Vouch(MARA, evidence=tuple(work)), "at most 10 pull requests"),
+    ):
+        with pytest.raises(ActionProblem, match=said):
+            vouching.vouch(session, wanted, web_sender(), ana.site.now)
+    assert not OwnRecord.objects.exists()
+
+
 def test_a_reason_is_kept_while_the_person_allows_it_at_their_server(
     oauth_site: Site, site: ActingSite, join: Callable[[str], Account]
 ) -> None:
@@ -135,3 +153,45 @@ def test_a_reason_is_kept_while_the_person_allows_it_at_their_server(
     ask(ben, reason="Kept")
     assert ben.send() == 1
     assert [one["value"]["reason"] for one in vouches(ben)] == ["Kept"]
+
+
+def test_vouches_worth_making_offer_the_vouch_and_list_it_with_the_way_back(
+    ana: Maintaining, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worth = read.VouchWorth(read.Person(MARA, "mara.example"), 1, 1, 1, 0.0, 0.6, 0, 0, 0.5)
+    proposed = [(read.VouchesWorth(None, (worth,)), read.VouchesWorth("driftwood", (worth,)))]
+    monkeypatch.setattr(read, "vouches_worth_making", lambda *_: proposed[-1])
+    form = {"reason": "Careful", "evidence": [OFFERED], "next": "/vouches"}
+
+    def listed() -> str:
+        return ana.browser.get("/vouches").content.decode().replace("<wbr>", "")
+
+    offered = listed()
+    assert offered.count(f'action="{FORM}"') == 2, "once for each seed set"
+    assert offered.count(f'value="{OFFERED}" checked') == 2
+    assert "(sh.tangled.graph.vouch) into your repository at <bdi>pds.example.test</bdi>" in offered
+    assert "Vouches that you sent from here" not in offered
+    assert ana.browser.post(FORM, form)["Location"] == "/vouches"
+    assert "Your vouch is being sent." in listed()
+    assert ana.send() == 1
+    proposed.append(())
+    sent = listed()
+    assert "Vouches that you sent from here" in sent
+    assert vouches(ana)[0]["uri"] in sent
+    back = ana.browser.post(FORM, {"back": "1", "next": "/vouches"})
+    assert back["Location"] == "/oauth/grant?act=take_back_vouch&next=%2Fvouches"
+    ana.allow("take_back_vouch")
+    assert ana.browser.post(FORM, {"back": "1", "next": "/vouches"})["Location"] == "/vouches"
+    assert "Your vouch is being taken back." in listed()
+    assert (ana.send(), vouches(ana)) == (1, [])
+    assert "Vouches that you sent from here" not in listed()
+
+
+def test_the_history_of_a_merged_one_offers_the_vouch_to_maintainers_with_an_account_alone(
+    ana: Maintaining, site: ActingSite
+) -> None:
+    page_of_it = f"/history/{OFFERED}"
+    assert f'action="{FORM}"' in ana.browser.get(page_of_it).content.decode()
+    by_link = site.maintainer("did:plc:" + "2" * 24, "cy.example")
+    assert f'action="{FORM}"' not in by_link.get(page_of_it).content.decode()
+    assert f'action="{FORM}"' not in by_link.get("/vouches").content.decode()

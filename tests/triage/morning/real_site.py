@@ -109,8 +109,11 @@ def frames() -> list[bytes]:
 
 
 @contextmanager
-def started_site(root: Path, origin: str, **environment: str) -> Generator[RealSite]:
-    """A site below `root` whose network answers at `origin`; its processes end with the block."""
+def started_site(root: Path, origin: str, said: IO[str] | None = None, **environment: str) -> Generator[RealSite]:
+    """A site below `root` whose network answers at `origin`; its processes end with the block.
+
+    `said` gets what they write to stderr.
+    """
     drive.mark(root)
     bind = f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "tests.triage.morning.processes", origin]
@@ -121,6 +124,7 @@ def started_site(root: Path, origin: str, **environment: str) -> Generator[RealS
         env=with_environment(given),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=said,
         text=True,
     ) as forking:
         site = RealSite(root, f"http://{bind}", forking)

@@ -6,12 +6,15 @@ other people write from outside: the two repositories and pull requests are writ
 """
 
 import gzip
+import json
+import os
+import signal
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, urlsplit
 
 import pytest
 from playwright.sync_api import ConsoleMessage, Page, expect, sync_playwright
@@ -20,18 +23,23 @@ from ingest.clock import wall_now
 from ingest.oauth.records import COMMENT, STATUS, VOUCH
 from ingest.records.registry import PULL, REPOSITORY
 from tests.peers.consent import PASSWORD
-from tests.peers.knot import Knot
+from tests.peers.knot import MERGE, Knot
 from tests.peers.network import PDS_HOST, RELAY_HOST, Account, RealNetwork
 from tests.peers.tls_front import TlsFront
 from tests.scoring.offered import CLEAN
 from tests.triage.conftest import ARGUMENTS
-from tests.triage.morning.real_site import RealSite, started_site
+from tests.triage.morning.overheard import ANSWERED, HEADERS, SENT, keys_of, secrets_sent, texts_below
+from tests.triage.morning.real_site import RealSite, is_there, started_site
 from tests.triage.windows import Windows, is_complaint
 from tests.waiting import PATIENT_MS, wait_for
 
 HOST = "first-day.sunstead.org"
 ADDRESS = f"https://{HOST}"
 MENDED, SWEPT = "Mend the lamp", "Sweep the stairs"
+PAGES = (
+    *("/", "/changes", "/signed-in", "/vouches", "/me", "/people", "/openapi.json", "/api", "/ops/metrics", "/nowhere"),
+    *("/oauth/jwks.json", "/oauth/client-metadata.json", "/oauth/grant?act=vouch"),
+)
 WORDS, REASON = "Why <b>so</b> late?", "Careful work"
 
 
@@ -44,6 +52,21 @@ class Day:
     contributor: Account
     knot: Knot
     site: RealSite
+    # Seconds from the click to the data server's commit, and from there to the page.
+    lags: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def notice(self, page: Page, what: str, commit: Callable[[], object], address: str, shown: str) -> None:
+        """Wait until a record is written, and then until a page has these words, or not those after "no "."""
+
+        def is_shown() -> bool:
+            text = page.evaluate("address => fetch(address).then(answer => answer.text())", address)
+            return (shown.removeprefix("no ") in text) != shown.startswith("no ")
+
+        clicked = time.monotonic()
+        wait_for(commit, what=what)
+        committed = time.monotonic()
+        wait_for(is_shown, what=f"{what} that came back")
+        self.lags[what] = (round(committed - clicked, 2), round(time.monotonic() - committed, 2))
 
     def written(self, collection: str) -> list[dict[str, Any]]:
         """What the owner's data server holds."""
@@ -77,15 +100,19 @@ def day(real_network: RealNetwork, tmp_path: Path) -> Iterator[Day]:
         "ALLOWED_HOSTS": f"{HOST},127.0.0.1",
         "CSRF_TRUSTED_ORIGINS": ADDRESS,
         "SECURE_COOKIES": "True",
+        "LOG_LEVEL": "DEBUG",
         "JETSTREAM_URLS": real_network.shim.url,
         "BACKFILL_HOSTS": f"https://{RELAY_HOST}",
     }
+    real_network.overheard = []
     with (
+        (tmp_path / "said").open("w") as said,
         Knot(real_network, holders={owner.did}) as knot,
-        started_site(tmp_path, real_network.origin, **environment) as site,
+        started_site(tmp_path, real_network.origin, said, **environment) as site,
     ):
         real_network.lead(HOST, int(site.address.rpartition(":")[2]))
         yield Day(real_network, owner, contributor, knot, site)
+    real_network.overheard = None
 
 
 @pytest.fixture
@@ -164,7 +191,7 @@ def comment(page: Page, day: Day, uri: str) -> None:
     allow_it(page)
     assert day.written(COMMENT) == [], "allowing it sends nothing"
     page.get_by_role("button", name="Send to Tangled").click()
-    wait_for(lambda: day.written(COMMENT), what="the comment")
+    day.notice(page, "the comment", lambda: day.written(COMMENT), "/", "1 comment")
     (record,) = day.written(COMMENT)
     assert (record["value"]["subject"]["uri"], record["value"]["body"]["text"]) == (uri, WORDS)
     wait_for(lambda: day.streamed(COMMENT) == [record["value"]], what="the comment in the stream")
@@ -182,32 +209,69 @@ def merge(page: Page, day: Day, uri: str) -> None:
     assert day.knot.merged == [], "allowing it merges nothing"
     page.locator("summary", has_text="Merge…").click()
     page.get_by_role("button", name="Merge", exact=True).click()
-    expect(page.get_by_text("Merged into main.")).to_be_visible()
+    day.notice(page, "the merge", lambda: day.written(STATUS), "/", f"no {MENDED}")
     (merged,) = day.knot.merged
     assert (merged["by"], merged["branch"], day.knot.refused) == (day.owner.did, "main", [])
+    (asked,) = {one.path for one in day.network.overheard or () if "getServiceAuth" in one.path}
+    assert dict(parse_qsl(urlsplit(asked).query)) == {"aud": f"did:web:{day.knot.host}", "lxm": MERGE}
     (record,) = day.written(STATUS)
     assert (record["value"]["pull"], record["value"]["status"]) == (uri, f"{STATUS}.merged")
     wait_for(lambda: day.streamed(STATUS) == [record["value"]], what="the status in the stream")
 
 
 def vouch(page: Page, day: Day, uri: str) -> None:
-    page.goto(f"/c/{day.contributor.did}")
-    evidence = page.locator("#vouch").get_by_label(MENDED)
-    wait_for(lambda: page.reload() and evidence.count(), what="the merged work")
-    page.get_by_label("Reason, if you want to give one").fill(REASON)
+    """From the page that the merge led to, whose merged work it names."""
+    page.goto(f"/history/{uri}")
+    page.locator("summary", has_text="Vouch").click()
+    reason = page.get_by_label("Reason, if you want to give one")
+    expect(page.get_by_label(MENDED)).to_be_checked()
+    reason.fill(REASON)
     page.get_by_role("button", name="Vouch", exact=True).click()
     allow_it(page)
-    expect(page.get_by_label("Reason, if you want to give one")).to_have_value(REASON)
+    expect(reason).to_have_value(REASON)
     page.get_by_role("button", name="Vouch", exact=True).click()
-    wait_for(lambda: day.written(VOUCH), what="the vouch")
+    day.notice(page, "the vouch", lambda: day.written(VOUCH), f"/c/{day.contributor.did}", f"“<bdi>{REASON}</bdi>”")
     (record,) = day.written(VOUCH)
     assert record["uri"].endswith(f"/{day.contributor.did}")
     assert (record["value"]["reason"], record["value"]["evidences"]) == (REASON, [uri])
     wait_for(lambda: day.streamed(VOUCH) == [record["value"]], what="the vouch in the stream")
-    wait_for(lambda: page.reload() and page.get_by_text(f"“{REASON}”").count(), what="the vouch that came back")
 
 
-def test_an_owner_begins_a_site_and_acts_on_it_in_their_own_name(page: Page, day: Day) -> None:
+def take_the_vouch_back(page: Page, day: Day) -> None:
+    page.goto("/vouches")
+    expect(page.locator("#sent")).to_contain_text(day.written(VOUCH)[0]["uri"])
+    page.get_by_role("button", name="Take my vouch back").click()
+    allow_it(page)
+    page.get_by_role("button", name="Take my vouch back").click()
+    wait_for(lambda: not day.written(VOUCH), what="the end of the vouch")
+
+
+def find_no_secret(page: Page, day: Day, uri: str, scratch: Path) -> None:
+    """In no file, log, row, backup, export or answer of the site, searched for by value."""
+    root, exported = day.site.root, day.site.root / "exported.json"
+    assert day.network.overheard is not None
+    secrets = {*secrets_sent(day.network.overheard), *keys_of(root)}
+    assert {name for name, _ in secrets} >= {*HEADERS, *SENT, *ANSWERED, "the site's key", "a session's key"}
+    code, state = (next(value for name, value in secrets if name == wanted) for wanted in ("code", "state"))
+    addresses = [*PAGES, f"/history/{uri}", f"/c/{day.owner.did}", f"/c/{day.owner.did}/data"]
+    addresses.append(f"/oauth/callback?code={code}&state={state}")
+    fetch = "address => fetch(address).then(async one => [...one.headers].join() + await one.text())"
+    said = {address: page.evaluate(fetch, address) for address in addresses}
+    day.site.fork("export_contributor", day.owner.did, "--out", str(exported))
+    day.site.fork("backup")
+    wait_for(lambda: list((root / "backups").glob("*Z/manifest.json")), what="the backup")
+    wait_for(lambda: exported.exists() and exported.read_text().endswith("\n"), what="the export")
+    os.kill(day.site.worker, signal.SIGKILL)
+    wait_for(lambda: not is_there(day.site.worker), what="the end of the worker")
+    said |= dict(texts_below(root, scratch))
+    told = [name for name, text in said.items() if day.owner.did in text]
+    assert {"web.sqlite3 as rows", "duckdb/trust.duckdb as rows", "/changes"} <= set(told), "what is there is found"
+    assert [(where, name) for where, text in said.items() for name, value in secrets if value in text] == []
+
+
+def test_an_owner_begins_a_site_and_acts_on_it_in_their_own_name(
+    page: Page, day: Day, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     made = {"knot": day.knot.host, "createdAt": "2026-01-01T00:00:00Z"}
     lantern, attic = (f"did:plc:{letter * 4}{day.owner.did[-20:]}" for letter in "la")
     for name, did in (("lantern", lantern), ("attic", attic)):
@@ -228,3 +292,6 @@ def test_an_owner_begins_a_site_and_acts_on_it_in_their_own_name(page: Page, day
     for collection in (COMMENT, STATUS, VOUCH):
         (record,) = day.written(collection)
         expect(page.get_by_role("main")).to_contain_text(f"record: {record['uri']}")
+    take_the_vouch_back(page, day)
+    find_no_secret(page, day, mended, tmp_path_factory.mktemp("scratch"))
+    print(json.dumps(day.lags))  # noqa: T201  for docs/measurements.md: pytest -rP

@@ -1,17 +1,10 @@
 """A session whose tokens expired is refreshed by one of all who need it, and outlives whatever happens to that one."""
 
-import os
 import random
-import signal
-import subprocess
-import sys
 import threading
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import IO
 from uuid import UUID
 
 import pytest
@@ -26,11 +19,11 @@ from ingest.http.fetcher import Fetcher
 from ingest.oauth.client import Client
 from ingest.oauth.dpop import DpopSender
 from ingest.oauth.flow import Grant, refresh
-from tests.conftest import Count, with_environment
+from tests.conftest import Count
 from tests.ingest.stream.frames import ANA, MALLORY
 from tests.peers.network import Account
-from tests.sources import PROJECT
 from tests.triage.access.oauth.conftest import Site
+from tests.triage.worlds.killed import forking
 from triage.access.oauth import sessions
 from triage.access.oauth.client import web_sender
 from triage.access.oauth.keys import KeyProblem
@@ -287,41 +280,12 @@ def test_a_kill_at_any_moment_of_a_refresh_leaves_the_session_whole_or_asks_to_s
     session: UUID, oauth_site: Site, count: Count
 ) -> None:
     draws, did, handle = random.Random(22), Person.objects.get().did, Person.objects.get().handle
-    with refreshing_processes() as (told, heard):
+    with forking() as processes:
         for _ in range(count(3, 20)):
-            told.write(f"{session}\n")
-            told.flush()
-            worker = int(heard.readline())
-            time.sleep(draws.uniform(0.0, 0.4))  # the moment of the kill, not a wait for anything
-            os.kill(worker, signal.SIGKILL)
-            assert int(heard.readline()) == signal.SIGKILL
+            assert processes.run("refresh", str(session), seconds=draws.uniform(0.0, 0.4))
             OAuthSession.objects.update(lease_until=timezone.now(), tokens_expire_at=timezone.now())
             found = ask(session)
             assert isinstance(found, SessionEnded) or found.did == did
             if isinstance(found, SessionEnded):
                 oauth_site.sign_in(oauth_site.browser(), Account(oauth_site.network, did, handle, ""))
                 session = OAuthSession.objects.get(ended_at=None).id
-
-
-@contextmanager
-def refreshing_processes() -> Generator[tuple[IO[str], IO[str]]]:
-    """What takes the id of a session, and what tells the number of the process that refreshes it and how it ended."""
-    given = {
-        "DATA_ROOT": configured.ROOT,
-        "PUBLIC_ORIGIN": configured.PUBLIC_ORIGIN,
-        "ALLOWED_HOSTS": ",".join(configured.ALLOWED_HOSTS),
-    }
-    places = [connection.settings_dict["NAME"], configured.STAND_IN_ORIGIN, configured.OAUTH_KEY]
-    arguments = [str(value) for value in (*places, configured.OAUTH_CLIENT_KEYS)]
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.triage.access.oauth.refreshing_child", *arguments],
-        cwd=PROJECT,
-        env=with_environment(given),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        yield process.stdin, process.stdout
-        process.stdin.close()
