@@ -51,7 +51,10 @@ class RealSite:
         """Start `manage.py` with this command; returns its process number."""
         pipe(self.forking.stdin).write(" ".join(command) + "\n")
         pipe(self.forking.stdin).flush()
-        return int(self.said())
+        said = self.said()
+        while said and not said.isdigit():  # a worker that began before says that the site has no admin
+            said = self.said()
+        return int(said)
 
     def said(self) -> str:
         """The next line that a process printed."""
