@@ -20,11 +20,14 @@ from triage.models.outbox import next_due
 from triage.services import own_records, snoozing
 from triage.services.actions import WINDOW
 from triage.services.deliveries import deliver
+from triage.services.public_lanes import public_lanes, published_mode
+from triage.services.publisher import Publisher
+from triage.services.publishing import note_lanes, service_account
 from triage.services.webhooks import forget, note_changes, send_due
 
 log = logging.getLogger(__name__)
 EVERY_SECONDS = 60.0  # the sweep comes that often anyway
-NEWEST_TABLE = "triage_ownrecord"
+NEWEST_TABLE = "triage_publishedrecord"
 ON_THE_QUEUE = 1_000  # without a worker nothing is taken off the queue
 
 
@@ -62,6 +65,29 @@ def tell_webhook() -> None:
             send_due(Receiver(settings.WEBHOOK_URL, runtime.fetcher.leash), timezone.now)
         else:
             forget()
+    finally:
+        close_old_connections()
+
+
+_publishers: list[Publisher] = []  # of this process: a new one compares first
+
+
+@huey.task()
+@huey.lock_task("publish_assessments")
+def publish_assessments() -> None:
+    """Write down what should be public, and bring the service account's repository to it; nothing without one."""
+    if not _has_tables():
+        return
+    try:
+        if service_account() is None:
+            return
+        runtime = current()
+        with runtime.store.read() as rows:
+            lanes, publishes = public_lanes(rows, runtime.clock.now()), published_mode(rows)
+        note_lanes(lanes, publishes, timezone.now())
+        if not _publishers:
+            _publishers.append(Publisher(DpopSender(runtime.fetcher), timezone.now))
+        _publishers[0].send_waiting()
     finally:
         close_old_connections()
 

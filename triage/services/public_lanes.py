@@ -10,6 +10,7 @@ from datetime import datetime
 from django.conf import settings
 
 from ingest.store.transaction import Rows
+from scoring.config.repository import Publish
 from scoring.queries import read
 from scoring.queries.read import PublicLane
 from triage.models import LeaderboardWish, Objection
@@ -22,6 +23,11 @@ def public_lanes(rows: Rows, now: datetime) -> tuple[PublicLane, ...]:
     """
     lanes = read.public_lanes(rows, settings.MODEL_DIR / read.CERTIFICATES, now)
     return tuple(_allowed(lanes)) if lanes else ()
+
+
+def published_mode(rows: Rows) -> Publish:
+    """Return the most that any watched repository tells to everybody."""
+    return read.publishes(rows)
 
 
 def _allowed(lanes: Iterable[PublicLane]) -> Iterable[PublicLane]:
