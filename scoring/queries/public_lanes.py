@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 from ingest.atproto.syntax import is_did
 from ingest.store.transaction import Rows
 from scoring.certificates.certificate import read_certificates
+from scoring.config.repository import Publish
 from scoring.pipeline.interventions import LEFT_OUT
 from scoring.pipeline.stored import read_thresholds, reason_codes
 from scoring.queries.changes import DRAWN, WOULD_MERGE
@@ -78,6 +79,9 @@ where (not {DRAWN} or {WOULD_MERGE} is not null) and {TELLABLE}
 """
 
 
+PUBLISHES = "select publish from repository_settings semi join watched_repositories using (repository_id)"
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How a pull request ended, and when that was seen (naive UTC)."""
@@ -126,6 +130,12 @@ def public_lanes(rows: Rows, certificates: Path, now: datetime) -> tuple[PublicL
     made = _certificates_by_moment(certificates, names)
     told = (_public_lane(row, made) for row in sorted(found, key=lambda row: row["pull_uri"]))
     return tuple(lane for lane in told if lane is not None)
+
+
+def publishes(rows: Rows) -> Publish:
+    """Return the most that any watched repository tells to everybody."""
+    modes = [row["publish"] or "off" for row in rows.rows(PUBLISHES)]
+    return max(modes, key=get_args(Publish).index, default="off")
 
 
 def _public_lane(row: Mapping[str, Any], certificates: Mapping[datetime, str]) -> PublicLane | None:

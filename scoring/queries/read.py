@@ -83,7 +83,16 @@ from scoring.queries.lists import (
 )
 from scoring.queries.past_decisions import BudgetState, Incident, LikeIt, Shared, incident
 from scoring.queries.progress import FirstReading, TrainingNeed, first_reading, training_need
-from scoring.queries.public_lanes import DELAY, KEPT, PUBLIC_LANES, PUBLIC_REASONS, Outcome, PublicLane, public_lanes
+from scoring.queries.public_lanes import (
+    DELAY,
+    KEPT,
+    PUBLIC_LANES,
+    PUBLIC_REASONS,
+    Outcome,
+    PublicLane,
+    public_lanes,
+    publishes,
+)
 from scoring.queries.queue import (
     hide_row,
     labels,
