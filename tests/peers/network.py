@@ -57,6 +57,10 @@ class Account:
         """Upload a blob; returns the reference that a record carries."""
         return self.network.call("com.atproto.repo.uploadBlob", data, self.token, kind)["blob"]
 
+    def app_password(self) -> str:
+        """Make an app password, for one site."""
+        return self._call("com.atproto.server.createAppPassword", {"name": "site"})["password"]
+
     def deactivate(self) -> None:
         """Deactivate the account, which hides its repository."""
         self._call("com.atproto.server.deactivateAccount", {})
