@@ -151,6 +151,7 @@ def frame(request: HttpRequest) -> dict[str, object]:
         else "",
         "viewer_maintains": is_reader and sees_thresholds(roles),
         "viewer_sets_up": roles.role("") >= Role.MAINTAINER,
+        "viewer_runs_site": roles.role("") >= Role.ADMIN,
         "viewer_administers": is_reader and roles.highest() >= Role.ADMIN,
         "viewer": user if user is not None and user.is_authenticated else None,
         "viewer_invited": user is not None and is_invited(cast(Request, request)),

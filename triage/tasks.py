@@ -2,6 +2,7 @@
 
 import logging
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 from django.conf import settings
@@ -156,17 +157,22 @@ def _has_tables() -> bool:
 
 def wake_sender() -> None:
     """Have the worker send what is asked for now, once it cannot be withdrawn any more."""
-    try:
-        if huey.pending_count() < ON_THE_QUEUE:
-            send_own_records.schedule(delay=WINDOW.total_seconds() + 0.1)
-    except sqlite3.Error as problem:
-        log.warning("the worker could not be woken and looks again within a minute: %s", problem)
+    _queue(lambda: send_own_records.schedule(delay=WINDOW.total_seconds() + 0.1))
+
+
+def wake_publisher() -> None:
+    """Have the worker publish what changed."""
+    _queue(publish_assessments)
 
 
 def wake() -> None:
     """Ask the worker to check the outbox; where the queue cannot be written its sweep finds it within a minute."""
+    _queue(deliver_outbox)
+
+
+def _queue(task: Callable[[], object]) -> None:
     try:
         if huey.pending_count() < ON_THE_QUEUE:
-            deliver_outbox()
+            task()
     except sqlite3.Error as problem:
         log.warning("the worker could not be woken and looks again within a minute: %s", problem)

@@ -65,8 +65,8 @@ class _Refused(msgspec.Struct):
     message: str = ""
 
 
-class DataServer(ABC):
-    """The data server `pds` (an origin) of the account `did`, with a right to act for it."""
+class Repository:
+    """The repository of the account `did` at its data server `pds` (an origin): records are public."""
 
     def __init__(self, fetcher: Fetcher, did: str, pds: str) -> None:
         self.fetcher, self.did, self.pds = fetcher, did, pds
@@ -74,13 +74,6 @@ class DataServer(ABC):
     @property
     def host(self) -> str:
         return self.pds.removeprefix("https://")
-
-    def get_session(self) -> AccountState:
-        """Return the state of the account. Raises FetchProblem."""
-        session = decode_answer(self.host, self._ask("GET", "com.atproto.server.getSession"), _Session)
-        if session.did != self.did:
-            raise OAuthRefused(f"{self.host} answered for another account; sign in again", ended=True)
-        return AccountState(session.handle, session.active)
 
     def read_record(self, collection: str, rkey: str) -> StoredRecord | None:
         """Return a record of the person's own, or None if there is none. Records are public. Raises FetchProblem."""
@@ -105,6 +98,36 @@ class DataServer(ABC):
             if not cursor or not page.records:
                 return
         raise OAuthRefused(f"{self.host} lists records without an end; tell those who run it")
+
+    def _read(self, method: str, asked: dict[str, str]) -> Exchanged:
+        url = f"{self.pds}/xrpc/com.atproto.repo.{method}?{urlencode(asked, quote_via=quote)}"
+        return self.fetcher.exchange("GET", url, {"Accept": "application/json"}, limit=LIST_LIMIT)
+
+    def _refuse(self, answer: Exchanged) -> NoReturn:
+        """Raise the refusal for an answer, in words."""
+        error, status = read_error(answer), answer.status
+        if status == 401 and "invalid_token" in (error, challenge_error(answer)):
+            raise OAuthRefused("your sign-in was renewed or has ended; try again", status=status, stale=True)
+        if error == "ScopeMissingError":
+            parts = _MISSING_SCOPE.search(decode_answer(self.host, answer, _Refused).message)
+            scope = parts[1] if parts else "unknown"
+            sentence = f"you have not allowed this here ({scope}); allow it at your own server"
+            raise OAuthRefused(sentence, status=status, missing_scope=scope)
+        if error == "InvalidSwap":
+            raise OAuthRefused("the record changed meanwhile; look at it and try again", status=status, moved_on=True)
+        sentence = f"{self.host} refused ({error or f'status {status}'}); nothing was done"
+        raise OAuthRefused(sentence, status=status, error=error)
+
+
+class DataServer(Repository, ABC):
+    """The account's data server, with a right to act for it."""
+
+    def get_session(self) -> AccountState:
+        """Return the state of the account. Raises FetchProblem."""
+        session = decode_answer(self.host, self._ask("GET", "com.atproto.server.getSession"), _Session)
+        if session.did != self.did:
+            raise OAuthRefused(f"{self.host} answered for another account; sign in again", ended=True)
+        return AccountState(session.handle, session.active)
 
     def create_record(self, collection: str, record: dict[str, Any], rkey: str | None = None) -> Written:
         """Write a new record. With a key of one's own it can be looked for after a lost answer. Raises FetchProblem."""
@@ -136,10 +159,6 @@ class DataServer(ABC):
             self.host, self._ask("POST", f"com.atproto.repo.{method}", {"repo": self.did, **said}), Written
         )
 
-    def _read(self, method: str, asked: dict[str, str]) -> Exchanged:
-        url = f"{self.pds}/xrpc/com.atproto.repo.{method}?{urlencode(asked, quote_via=quote)}"
-        return self.fetcher.exchange("GET", url, {"Accept": "application/json"}, limit=LIST_LIMIT)
-
     def _ask(self, method: str, path: str, said: dict[str, Any] | None = None) -> Exchanged:
         body = None if said is None else msgspec.json.encode(said)
         answer = self._send(method, f"{self.pds}/xrpc/{path}", body)
@@ -150,21 +169,6 @@ class DataServer(ABC):
     @abstractmethod
     def _send(self, method: str, url: str, body: bytes | None) -> Exchanged:
         """Send a request with the account's access token. Raises FetchProblem."""
-
-    def _refuse(self, answer: Exchanged) -> NoReturn:
-        """Raise the refusal for an answer, in words."""
-        error, status = read_error(answer), answer.status
-        if status == 401 and "invalid_token" in (error, challenge_error(answer)):
-            raise OAuthRefused("your sign-in was renewed or has ended; try again", status=status, stale=True)
-        if error == "ScopeMissingError":
-            parts = _MISSING_SCOPE.search(decode_answer(self.host, answer, _Refused).message)
-            scope = parts[1] if parts else "unknown"
-            sentence = f"you have not allowed this here ({scope}); allow it at your own server"
-            raise OAuthRefused(sentence, status=status, missing_scope=scope)
-        if error == "InvalidSwap":
-            raise OAuthRefused("the record changed meanwhile; look at it and try again", status=status, moved_on=True)
-        sentence = f"{self.host} refused ({error or f'status {status}'}); nothing was done"
-        raise OAuthRefused(sentence, status=status, error=error)
 
 
 class OwnServer(DataServer):

@@ -134,8 +134,8 @@ def public_lanes(rows: Rows, certificates: Path, now: datetime) -> tuple[PublicL
 
 def publishes(rows: Rows) -> Publish:
     """Return the most that any watched repository tells to everybody."""
-    modes = [row["publish"] or "off" for row in rows.rows(PUBLISHES)]
-    return max(modes, key=get_args(Publish).index, default="off")
+    chosen = {row["publish"] for row in rows.rows(PUBLISHES)}
+    return "delayed" if "delayed" in chosen else "decided" if "decided" in chosen else "off"
 
 
 def _public_lane(row: Mapping[str, Any], certificates: Mapping[datetime, str]) -> PublicLane | None:

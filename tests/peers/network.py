@@ -137,6 +137,14 @@ class RealNetwork:
             raise PeerProblem(f"{method}: {answer.status} {told.decode(errors='replace')[:300]}")
         return json.loads(told or b"{}")
 
+    def rotate_key(self, did: str) -> str:
+        """Give an account another key, as its server does; returns it as the directory names it."""
+        assert self._node.stdin is not None
+        assert self._node.stdout is not None
+        self._node.stdin.write(f"{did}\n".encode())
+        self._node.stdin.flush()
+        return json.loads(self._node.stdout.readline())["rotated"]
+
     def query(self, method: str, **parameters: str) -> dict[str, Any]:
         """A query of the data server."""
         connection = http.client.HTTPConnection("127.0.0.1", self._pds, timeout=LONG_SECONDS)

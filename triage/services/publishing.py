@@ -66,6 +66,7 @@ def retract_all(by: Person | None, now: datetime) -> int:
         ServiceAccount.objects.update(retracting=True)
         count = take_back(PublishedRecord.objects.all(), now)
         log_change(by, "publishing.retracted", now, records=count)
+        transaction.on_commit(wake_worker)
     return count
 
 
@@ -170,3 +171,10 @@ def _write_rows(rows: Sequence[PublishedRecord]) -> None:
 
 def _naive(now: datetime) -> datetime:
     return now.astimezone(UTC).replace(tzinfo=None)
+
+
+def wake_worker() -> None:
+    """Have the worker publish what changed."""
+    from triage.tasks import wake_publisher
+
+    wake_publisher()

@@ -18,6 +18,7 @@ from triage.access.oauth.encryption import Undecryptable, seal, unseal
 from triage.access.oauth.sessions import SessionEnded, begin_session, current_grant, end_sessions
 from triage.models import OAuthSession, Person, PublishedRecord, ServiceAccount
 from triage.models.accounts import log_change
+from triage.services.publishing import wake_worker
 
 BROWSER = "this site, to publish"  # where a person's sessions are listed
 NOT_STAGED = "A demo or a replay publishes nothing: its people are made up."
@@ -70,6 +71,7 @@ def _connect(did: str, row: uuid.UUID, fields: dict[str, Any], by: Person | None
         end_sessions([before.session.pk], OAuthSession.Ended.PERSON, now)
     PublishedRecord.objects.update(due_at=now)
     log_change(by, "publishing.connected", now, "", did, server=account.server)
+    transaction.on_commit(wake_worker)
     return account
 
 

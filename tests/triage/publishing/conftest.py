@@ -27,6 +27,6 @@ def publishing(
     from tests.triage.worlds.publishing_site import PublishingSite
 
     settings.STAND_IN_ORIGIN, settings.OAUTH_KEY = real_network.origin, "5e" * 32
-    made = PublishingSite(site, real_network, join("site"))  # ty: ignore[call-non-callable]
+    made = PublishingSite(site, real_network, join("site"))  # ty: ignore[not-callable]
     yield made
     made.close()

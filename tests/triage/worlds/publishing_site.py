@@ -1,9 +1,9 @@
 """A site that publishes into a real data server: for tests of publishing, of reading peers and of labels.
 
-`publishing_site(site, network, account)` connects the site's service account by an app password; `choose` sets what the
-repository tells, `tell` does what the worker's hop does, and `records` is what stands on the server. The site is the one
-on which maintainers act (`tests.triage.worlds.acting_site`), its store is `site.result.store`. `lanes` makes up what may
-be told, without a store. `tests/triage/publishing/conftest.py` has it as the fixture `publishing`.
+`PublishingSite(site, network, account)` connects the site's service account by an app password; `choose` sets what the
+repository tells, `tell` does what the worker's hop does, and `records` is what stands on the server. The site is that
+of `tests.triage.worlds.acting_site`, with its store in `site.result.store`. `lane` makes up what may be told, without a
+store. The fixtures in `tests/triage/publishing/conftest.py` make one; import them where another folder needs it.
 """
 
 import json
