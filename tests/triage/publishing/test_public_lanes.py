@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ingest.store.database import StreamClock
 from ingest.store.transaction import Transaction
 from scoring.config.repository import DEFAULTS, watched_repository
 from scoring.explain.decided import CHANGE_CLAUSES, CLAUSES
@@ -60,7 +61,7 @@ def told(result: Result, now: datetime = NOW) -> dict[str, PublicLane]:
 
 
 def end(result: Result, word: str = "merged", uri: str = OFFERED) -> None:
-    frames = Later(result.store_now() if hasattr(result, "store_now") else datetime(2026, 10, 20))
+    frames = Later(StreamClock(result.store).now())
     frames.status(SEED, uri, word, rkey=f"{word}-{uri.rpartition('/')[2]}")
     learn(result, frames)
 
@@ -123,8 +124,8 @@ def answer(result: Result, would_merge: bool, uri: str = OFFERED) -> None:
     with result.store.write() as txn:
         txn.execute(
             "insert into audits by name select 'k' as audit_key, pull_uri, repository_id, record_cid, round, patch_id, "
-            "1.0 as odds, as_of as drawn_at, ? as would_merge, 'so' as because, null as actor_id, as_of as answered_at, "
-            "as_of as known_from from scores where pull_uri = ? order by as_of desc limit 1",
+            "1.0 as odds, as_of as drawn_at, ? as would_merge, 'so' as because, as_of as answered_at, "
+            "as_of as known_from from scores where pull_uri = ? order by data_version desc limit 1",
             [would_merge, uri],
         )
 
@@ -191,19 +192,13 @@ def object_to(pull: str | None, state: str, here: bool | None = None) -> Callabl
     return write
 
 
-@pytest.mark.parametrize(
-    "happen",
-    [
-        hide,
-        erase_begun,
-        may_push,
-        wish,
-        object_to(None, "open"),
-        object_to(None, "rejected"),
-        object_to(OFFERED, "accepted"),
-    ]
-    + [object_to(None, "open", here=True)],
+REFUSALS = (
+    *(hide, erase_begun, may_push, wish, object_to(None, "open"), object_to(None, "rejected")),
+    *(object_to(OFFERED, "accepted"), object_to(None, "open", here=True)),
 )
+
+
+@pytest.mark.parametrize("happen", REFUSALS)
 def test_nothing_is_told_of_people_who_did_not_agree_to_it(
     result: Result, happen: Callable[[Transaction], None]
 ) -> None:
