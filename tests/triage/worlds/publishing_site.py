@@ -124,6 +124,11 @@ class PublishingSite:
         """Prove one record by the key that the directory names now."""
         return prove(self.network, self.fetcher, self.account.did, collection, rkey)
 
+    def car(self) -> bytes:
+        """The whole repository, as anybody can fetch it."""
+        url = f"https://{PDS_HOST}/xrpc/com.atproto.sync.getRepo?did={self.account.did}"
+        return self.fetcher.get(url, 20_000_000)
+
     def after(self, **span: float) -> None:
         self.site.now += timedelta(**span)
 
@@ -145,15 +150,18 @@ def records_of(network: RealNetwork, did: str, collection: str) -> dict[str, dic
         cursor = [("cursor", page["cursor"])]
 
 
-def prove(network: RealNetwork, fetcher: Fetcher, did: str, collection: str, rkey: str) -> Proven:
-    """Fetch the proof of a record and check it against the key in the directory. Raises what says that it fails."""
+def prove(network: RealNetwork, fetcher: Fetcher, did: str, collection: str, rkey: str, key_of: str = "") -> Proven:
+    """Fetch the proof of a record and check it against the account's key in the directory, or that of another one.
+
+    Raises ProofProblem.
+    """
     query = f"did={did}&collection={collection}&rkey={quote(rkey)}"
     car = fetcher.get(f"https://{PDS_HOST}/xrpc/com.atproto.sync.getRecord?{query}", 1_000_000)
-    key = resolve(fetcher, PLC, did).signing_key
+    key = resolve(fetcher, PLC, key_of or did).signing_key
     assert key is not None
     return prove_record(car, did, collection, rkey, key)
 
 
 def as_text(values: object) -> str:
-    """JSON with keys in order, for what is searched by value."""
-    return json.dumps(values, sort_keys=True)
+    """JSON, for what is searched by value."""
+    return json.dumps(values, sort_keys=True, default=str)
