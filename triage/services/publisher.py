@@ -83,7 +83,11 @@ class Publisher:
             note = compare(server, self._clock())
             self._is_compared = True
         sent, ends = 0, time.monotonic() + RUN_SECONDS
-        for row in _due(self._clock())[:AT_ONCE]:
+        for number in list(_due(self._clock()).values_list("pk", flat=True)[:AT_ONCE]):
+            # Read at the last moment: somebody may have been erased since the run began.
+            row = PublishedRecord.objects.filter(pk=number, waits=True).first()
+            if row is None:
+                continue
             if time.monotonic() > ends:
                 break
             if not spend_points(_cost(row), self._clock()):
@@ -118,13 +122,11 @@ class Publisher:
 
     def _explain(self, account: ServiceAccount, problem: FetchProblem) -> None:
         """Pause, with one sentence on what went wrong; where an answer was lost, compare before the next try."""
-        host, error = account.server.removeprefix("https://"), getattr(problem, "error", "")
+        host = account.server.removeprefix("https://")
         self._is_compared &= not (problem.retry and problem.status != 429)
-        self._server = None  # it is looked up anew: the account may have moved
-        if error in GONE:
-            words = (
-                f"The service account is taken down or deactivated at {host}. Nothing is sent until it is active again."
-            )
+        is_gone, self._server = self._is_gone(problem), None  # it is looked up anew: the account may have moved
+        if is_gone:
+            words = f"The service account is taken down or deactivated at {host}. Nothing is sent until it is back."
             self._pause(account, words, LONGEST_WAIT)
         elif getattr(problem, "missing_scope", ""):
             words = "The service account does not allow its collections. Connect it again and allow both."
@@ -136,6 +138,17 @@ class Publisher:
             self._pause(account, f"{host} asks to wait. The newest state of each record is sent then.", wait)
         else:
             self._pause(account, f"{host} cannot take records just now ({problem}). Sending is tried again by itself.")
+
+    def _is_gone(self, problem: FetchProblem) -> bool:
+        """Return whether the account is not active; a data server names many reasons for what it then refuses."""
+        if getattr(problem, "error", "") in GONE:
+            return True
+        if self._server is None or problem.status not in (400, 401, 403, 404):
+            return False
+        try:
+            return not self._server.get_session().active
+        except FetchProblem as other:
+            return getattr(other, "error", "") in GONE
 
     def _pause(self, account: ServiceAccount, words: str, wait: timedelta | None = None) -> None:
         wait = wait or min(FIRST_WAIT * 2 ** min(account.failures, 10), LONGEST_WAIT)
@@ -164,9 +177,7 @@ def compare(server: DataServer, now: datetime) -> str:
             PublishedRecord(collection=collection, rkey=rkey, cid=stored.cid, waits=True, changed_at=now, due_at=now)
             for rkey, stored in listed.items()
         )
-    return (
-        f"{stray:,} records that this site does not know stood in its collections: they are deleted." if stray else ""
-    )
+    return f"Unknown records stood in this site's collections and are deleted: {stray:,}." if stray else ""
 
 
 def is_as_wanted(row: PublishedRecord, stored: StoredRecord | None) -> bool:

@@ -82,18 +82,24 @@ def open_server(
 
     Raises SessionEnded, KeyProblem or FetchProblem.
     """
-    if account.sealed is None:
-        if account.session is None:
-            raise SessionEnded
-        refused = held.grant.access_token if renew and isinstance(held, OwnServer) else ""
-        return OwnServer(sender, current_grant(account.session.pk, sender, refused))
     if isinstance(held, PasswordServer) and not renew:
         return held
+    server = _server_by_password(account, sender) if account.sealed else _server_by_grant(account, sender, held, renew)
+    if server.pds != account.server:  # it moved
+        ServiceAccount.objects.filter(pk=account.pk).update(server=server.pds)
+    return server
+
+
+def _server_by_grant(account: ServiceAccount, sender: DpopSender, held: DataServer | None, renew: bool) -> OwnServer:
+    if account.session is None:
+        raise SessionEnded
+    refused = held.grant.access_token if renew and isinstance(held, OwnServer) else ""
+    return OwnServer(sender, current_grant(account.session.pk, sender, refused))
+
+
+def _server_by_password(account: ServiceAccount, sender: DpopSender) -> PasswordServer:
     try:
         password = unseal(account.id, account.sealed)["password"]
     except Undecryptable:
         raise OAuthRefused("the app password cannot be decrypted with the keys of this drive", ended=True) from None
-    server = PasswordServer(sender.fetcher, settings.PLC_URL, account.did, password)
-    if server.pds != account.server:  # it moved
-        ServiceAccount.objects.filter(pk=account.pk).update(server=server.pds)
-    return server
+    return PasswordServer(sender.fetcher, settings.PLC_URL, account.did, password)

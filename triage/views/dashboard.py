@@ -32,6 +32,7 @@ from triage.presenters import text as missing
 from triage.presenters.lane import FEWEST_TOLD
 from triage.presenters.lists import count_lists
 from triage.services.lane_closures import banners
+from triage.services.publishing import count_records, service_account
 from triage.views.lists import for_any_maintainer
 from triage.views.queue import reading
 
@@ -66,6 +67,7 @@ def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
         "periods": [(weeks, weeks == period) for weeks in (SHORT_WEEKS, WEEKS)],
         **_moving(snapshot, now, repository, period),
         **_lanes(board, _inbox(snapshot)),
+        "published": count_records() if service_account() else None,
         "still_open": _still_open(snapshot, repositories, now),
         **_learned(exact, sum(one.decided for one in fares), read.lane_results(snapshot), training_need(snapshot)),
     }
