@@ -30,6 +30,7 @@ from triage.presenters import row_actions
 from triage.presenters.about import operator_told
 from triage.presenters.lane_heads import site_notice
 from triage.presenters.text import Freshness, as_aware, freshness, unread_words
+from triage.services.publishing import publishing_notes
 from triage.services.webhooks import webhook_notes
 
 DONE = """
@@ -191,5 +192,6 @@ def current_freshness(snapshot: Snapshot | None) -> Freshness:
             *((TWO_CLOCKS,) if recorded else ()),
             *state.notes(status, now, board.dead_letters, board.unknown_shapes),
             *webhook_notes(timezone.now()),
+            *publishing_notes(),
         ),
     )

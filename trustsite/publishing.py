@@ -3,6 +3,7 @@
 from urllib.parse import quote, urlencode
 
 from django.conf import settings
+from django.db import connection
 
 from ingest.atproto.identity import Identity, read_identity
 from ingest.atproto.record_proof import prove_record
@@ -19,6 +20,7 @@ from triage.services.service_account import open_server
 from trustsite.doctor import Check, Patient
 
 PROOF_BYTES = 1_000_000
+TABLE = "triage_serviceaccount"  # the web process makes it when it starts
 
 
 def look_at(account: ServiceAccount, sender: DpopSender) -> list[tuple[bool, str]]:
@@ -80,7 +82,8 @@ def publishing_check(fetcher: Fetcher, network: bool) -> Check:
     """Return the doctor's check of the service account: what the worker noted and, if asked, what the network says."""
 
     def check(patient: Patient) -> tuple[bool, str]:
-        if not patient.places.accounts.exists() or (account := service_account()) is None:
+        has_table = patient.places.accounts.exists() and TABLE in connection.introspection.table_names()
+        if not has_table or (account := service_account()) is None:
             return True, "no service account is connected, so nothing is published"
         if account.problem:
             return False, str(account.problem)

@@ -44,8 +44,8 @@ ONE_A_LINE: Mapping[str, str] = {
     "organisation_domains": "Domains, one a line. A did:web on one of them counts as attested by the organisation.",
 }
 PUBLISH_HINT = (
-    "Public records that anybody can read and prove: the lane and its reasons about the change, from now on. Never a "
-    "chance, trust, or why a person's record sent it. People who object or opt out are left out."
+    "Public records that anybody can read and prove: each lane with its reasons about the change, from now on. Never a "
+    "chance, trust or a voucher. People who object or opt out are left out. An admin of the site connects its account."
 )
 CHOICES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "tier": (
@@ -58,7 +58,7 @@ CHOICES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("claude", "Claude: also sends diffs to Anthropic, without names"),
     ),
     "publish": (
-        ("off", "Off: nobody else sees a lane"),
+        ("off", "Off: nothing is published"),
         ("decided", "Decided: each lane once its pull request is merged or closed"),
         ("delayed", "Delayed: also open ones that need a human, after a day"),
     ),

@@ -93,6 +93,12 @@ def count_records() -> Counts:
     )
 
 
+def publishing_notes() -> tuple[str, ...]:
+    """Return a sentence on what keeps records from being published, if anything does."""
+    account = service_account()
+    return (f"Publishing: {account.problem}",) if account and account.problem else ()
+
+
 def records_about(did: str) -> list[dict[str, Any]]:
     """Return what is public about a person, or is about to be."""
     rows = PublishedRecord.objects.filter(author=did, record__isnull=False).order_by("pk")

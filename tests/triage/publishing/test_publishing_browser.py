@@ -38,6 +38,10 @@ def test_an_admin_sees_how_far_the_records_are_and_a_maintainer_chooses_what_is_
     expect(page.get_by_role("status").filter(has_text=words)).to_be_visible()
     expect(page.get_by_role("row", name="Public assessments")).to_contain_text("1")
     assert violations_in_both_themes(page) == []
+    page.goto("/dashboard")
+    expect(page.locator("#ingest")).to_contain_text(f"Publishing: {words}")
+    expect(page.locator("main")).to_contain_text("1 lane is public as records.")
+    page.goto("/publishing")
     page.get_by_role("button", name="Take back everything").dblclick()
     expect(page.locator("main")).to_contain_text("The worker deletes 2 records now.")
     account.refresh_from_db()
