@@ -52,6 +52,6 @@ def test_the_repository_ends_as_the_table_whatever_is_killed(
     records = records_of(real_network, account.did, ASSESSMENT)
     assert [rkey for rkey, _, waits in rows if waits] == []
     assert records == {rkey: {"$type": ASSESSMENT, **json.loads(record)} for rkey, record, _ in rows}
-    last = {assessment_key(one.uri): one.lane for one in wanted(steps)}  # ty: ignore[unresolved-attribute]
+    last = {assessment_key(one.uri): one.lane for one in wanted(steps)}
     assert {rkey: record["decision"] for rkey, record in records.items()} == last
     assert len(records_of(real_network, account.did, f"{OWN}.service")) == 1

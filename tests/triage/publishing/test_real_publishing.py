@@ -21,6 +21,7 @@ from ingest.oauth.records import assessment_key
 from scoring.queries import read
 from tests.conftest import Count
 from tests.ingest.stream.frames import MARA
+from tests.pipeline import At
 from tests.scoring.pipeline.offered_world import SECOND
 from tests.scoring.small import OFFERED
 from tests.triage.worlds.publishing_site import (
@@ -32,11 +33,12 @@ from tests.triage.worlds.publishing_site import (
     lane,
     prove,
 )
+from triage import tasks
 from triage.models import LeaderboardWish, PublishedRecord, PublishingPoints, ServiceAccount
 from triage.services import publisher
 from triage.services.erasure import forget_account, said_by
 from triage.services.publisher import HOUR
-from triage.services.publishing import forget_published, retract_all
+from triage.services.publishing import forget_published, publishing_notes, retract_all
 from triage.services.service_account import ConnectProblem, connect_password
 from trustsite.publishing import publishing_check
 
@@ -131,7 +133,7 @@ def test_records_prove_by_the_new_key_after_the_account_got_one(publishing: Publ
     key = publishing.network.rotate_key(publishing.account.did)
     publishing.after(minutes=1)
     publishing.tell_these([lane(1), lane(2, "fast_lane")])
-    assert resolve(publishing.fetcher, PLC, publishing.account.did).signing_key in key
+    assert (resolve(publishing.fetcher, PLC, publishing.account.did).signing_key or "none") in key
     assert publishing.prove(one).record == before.record
     assert publishing.prove(two).record == publishing.records()[two]
     assert publishing.prove(two).rev > before.rev
@@ -184,6 +186,28 @@ def test_what_was_decided_is_not_rewritten_when_mode_or_model_change(publishing:
     publishing.after(minutes=1)
     publishing.tell_these([lane(1, shadow=True, evaluator="another")])
     assert publishing.records() == before
+
+
+def test_a_demo_publishes_nothing(publishing: PublishingSite, settings: Settings) -> None:
+    settings.STAGED = "a demo with made-up people on this machine"
+    publishing.tell_these([lane(1)])
+    assert (publishing.records(), PublishedRecord.objects.count(), publishing_notes()) == ({}, 0, ())
+    with pytest.raises(ConnectProblem, match="people are made up"):
+        connect_password(publishing.account.did, publishing.password, publishing.sender, publishing.site.now)
+
+
+def test_the_workers_hop_writes_down_and_sends(publishing: PublishingSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, clock = publishing.site.result.store, At(publishing.site.now.replace(tzinfo=None))
+    runtime = SimpleNamespace(store=store, clock=clock, fetcher=publishing.fetcher)
+    monkeypatch.setattr(tasks, "current", lambda: runtime)
+    monkeypatch.setattr(tasks, "close_old_connections", lambda: None)  # it is the one of this test's transaction
+    monkeypatch.setattr(tasks, "_publishers", [])
+    publishing.choose("decided")
+    publishing.site.merge(OFFERED)
+    tasks.publish_assessments.call_local()
+    assert list(publishing.records()) == [assessment_key(OFFERED)]
+    ServiceAccount.objects.all().delete()
+    tasks.publish_assessments.call_local()
 
 
 def test_taking_everything_back_leaves_nothing_and_connecting_again_begins_anew(publishing: PublishingSite) -> None:

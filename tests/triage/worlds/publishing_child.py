@@ -9,6 +9,7 @@ import os
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import django
 
@@ -16,7 +17,7 @@ PULLS = 30
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
-def wanted(step: int) -> list[object]:
+def wanted(step: int) -> list[Any]:
     """What may be told at this step: a third of the pull requests changes with each, and one is missing."""
     from scoring.queries.read import PUBLIC_LANES
     from tests.triage.worlds.publishing_site import lane
@@ -41,7 +42,7 @@ def work(origin: str, steps: int) -> None:
         step += 1
         now = NOW + timedelta(minutes=step)
         step_file.write_text(str(step))
-        note_lanes(wanted(step), "decided", now)  # ty: ignore[invalid-argument-type]
+        note_lanes(wanted(step), "decided", now)
         publisher.send_waiting()
     account = ServiceAccount.objects.get()
     now += timedelta(hours=2)
