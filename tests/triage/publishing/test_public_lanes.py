@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pytest_django import Settings
 
 from ingest.store.database import StreamClock
 from ingest.store.transaction import Transaction
@@ -23,7 +24,9 @@ from tests.pipeline import Later, Result
 from tests.scoring.pipeline.offered_world import SECOND, THIRD, learn, offered_world
 from tests.scoring.small import OFFERED
 from triage.models import LeaderboardWish, Objection
+from triage.presenters.about import sections
 from triage.services.public_lanes import public_lanes
+from triage.views.about import facts_from_settings
 
 pytestmark = pytest.mark.django_db
 CHOSEN = datetime(2026, 1, 2)
@@ -278,3 +281,11 @@ def test_a_fast_lane_names_the_certificate_behind_it(result: Result, tmp_path: P
     assert (lane.lane, lane.certificate) == ("fast_lane", None)
     with result.store.read() as rows:
         assert read.publishes(rows) == "delayed"
+
+
+def test_the_about_page_says_what_is_public_and_stays_silent_where_nothing_is(settings: Settings) -> None:
+    settings.STREAM_CLOCK = False
+    facts = facts_from_settings(None)
+    assert "Scores, decisions and actions stay here." in str(sections(facts))
+    told = str(sections(replace(facts, publishes="site.example")))
+    assert ("In public, as site.example: lanes" in told, "decisions and actions stay here" in told) == (True, False)

@@ -28,6 +28,7 @@ def wanted(step: int) -> list[Any]:
 
 def work(origin: str, steps: int) -> None:
     """Go on from the step at which the last one was killed; a step is noted before it is taken."""
+    from ingest.files import write_whole
     from ingest.http.fetcher import Fetcher
     from ingest.oauth.dpop import DpopSender
     from triage.models import ServiceAccount
@@ -41,7 +42,7 @@ def work(origin: str, steps: int) -> None:
     while step < steps:
         step += 1
         now = NOW + timedelta(minutes=step)
-        step_file.write_text(str(step))
+        write_whole(step_file, str(step).encode())  # a kill in the middle leaves the step before
         note_lanes(wanted(step), "decided", now)
         publisher.send_waiting()
     account = ServiceAccount.objects.get()
