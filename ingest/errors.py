@@ -43,7 +43,7 @@ class OAuthRefused(FetchProblem):
 
     `ended`: the session is over, only a new sign-in helps. `stale`: the access token is, so read the session again.
     `missing_scope`: the person did not grant it. `moved_on`: the record is another by now. `declined`: the person said
-    no at their own server.
+    no at their own server. `error` is the name that the server gave it, "" for none.
     """
 
     def __init__(
@@ -57,10 +57,11 @@ class OAuthRefused(FetchProblem):
         missing_scope: str = "",
         moved_on: bool = False,
         declined: bool = False,
+        error: str = "",
     ) -> None:
         super().__init__(sentence, status=status, retry=retry)
         self.ended, self.stale, self.missing_scope = ended, stale, missing_scope
-        self.moved_on, self.declined = moved_on, declined
+        self.moved_on, self.declined, self.error = moved_on, declined, error
 
 
 WORDS = {

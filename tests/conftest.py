@@ -83,6 +83,10 @@ ASK_THE_PEERS = (
     "tests/triage/acting/test_real_merging.py",
     "tests/triage/acting/test_real_vouching.py",
     "tests/triage/morning/test_own_name_browser.py",
+    "tests/triage/publishing/test_real_connecting.py",
+    "tests/triage/publishing/test_real_kills.py",
+    "tests/triage/publishing/test_real_lexicons.py",
+    "tests/triage/publishing/test_real_publishing.py",
     "tests/ingest/oauth/test_real_consent_browser.py",
     "tests/ingest/oauth/test_real_merge.py",
 )

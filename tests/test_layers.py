@@ -22,7 +22,8 @@ ORDER = {
         context+http_cache api views tasks+urls+templatetags
     """,
     "trustsite": """
-        settings+drive+command_line+logs+hops+urls+wsgi+setup ops worker doctor world+standins demo management
+        settings+drive+command_line+logs+hops+urls+wsgi+setup ops worker doctor publishing world+standins demo
+        management
     """,
 }
 # Imports against that order, each with its reason.
@@ -35,11 +36,13 @@ AGAINST_THE_ORDER = {
     "trustsite/demo/recorded.py": "trustsite.management.commands.web",  # serves the pages as `manage.py web` does
     "triage/models/outbox.py": "triage.tasks",  # wakes the worker once the message is committed
     "triage/services/own_records.py": "triage.tasks",  # the same
+    "triage/services/publishing.py": "triage.tasks",  # the same
 }
 # Imports of our own modules inside a function, each with its reason.
 LATE_IMPORTS = {
     "triage/models/outbox.py": "triage.tasks",  # tasks import the models; a committed message wakes the worker
     "triage/services/own_records.py": "triage.tasks",  # tasks import the service; a committed record wakes the worker
+    "triage/services/publishing.py": "triage.tasks",  # the same
     "trustsite/management/commands/web.py": "trustsite.wsgi",  # importing it opens the log of the web process
 }
 MAY_IMPORT = {

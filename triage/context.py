@@ -30,6 +30,7 @@ from triage.presenters import row_actions
 from triage.presenters.about import operator_told
 from triage.presenters.lane_heads import site_notice
 from triage.presenters.text import Freshness, as_aware, freshness, unread_words
+from triage.services.publishing import publishing_notes
 from triage.services.webhooks import webhook_notes
 
 DONE = """
@@ -151,6 +152,7 @@ def frame(request: HttpRequest) -> dict[str, object]:
         else "",
         "viewer_maintains": is_reader and sees_thresholds(roles),
         "viewer_sets_up": roles.role("") >= Role.MAINTAINER,
+        "viewer_runs_site": roles.role("") >= Role.ADMIN,
         "viewer_administers": is_reader and roles.highest() >= Role.ADMIN,
         "viewer": user if user is not None and user.is_authenticated else None,
         "viewer_invited": user is not None and is_invited(cast(Request, request)),
@@ -190,5 +192,6 @@ def current_freshness(snapshot: Snapshot | None) -> Freshness:
             *((TWO_CLOCKS,) if recorded else ()),
             *state.notes(status, now, board.dead_letters, board.unknown_shapes),
             *webhook_notes(timezone.now()),
+            *publishing_notes(),
         ),
     )

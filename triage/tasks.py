@@ -2,6 +2,7 @@
 
 import logging
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 from django.conf import settings
@@ -20,11 +21,14 @@ from triage.models.outbox import next_due
 from triage.services import own_records, snoozing
 from triage.services.actions import WINDOW
 from triage.services.deliveries import deliver
+from triage.services.public_lanes import public_lanes, published_mode
+from triage.services.publisher import Publisher
+from triage.services.publishing import note_lanes, service_account
 from triage.services.webhooks import forget, note_changes, send_due
 
 log = logging.getLogger(__name__)
 EVERY_SECONDS = 60.0  # the sweep comes that often anyway
-NEWEST_TABLE = "triage_ownrecord"
+NEWEST_TABLE = "triage_publishedrecord"
 ON_THE_QUEUE = 1_000  # without a worker nothing is taken off the queue
 
 
@@ -62,6 +66,29 @@ def tell_webhook() -> None:
             send_due(Receiver(settings.WEBHOOK_URL, runtime.fetcher.leash), timezone.now)
         else:
             forget()
+    finally:
+        close_old_connections()
+
+
+_publishers: list[Publisher] = []  # of this process: a new one compares first
+
+
+@huey.task()
+@huey.lock_task("publish_assessments")
+def publish_assessments() -> None:
+    """Write down what should be public, and bring the service account's repository to it; nothing without one."""
+    if not _has_tables():
+        return
+    try:
+        if service_account() is None:
+            return
+        runtime = current()
+        with runtime.store.read() as rows:
+            lanes, publishes = public_lanes(rows, runtime.clock.now()), published_mode(rows)
+        note_lanes(lanes, publishes, timezone.now())
+        if not _publishers:
+            _publishers.append(Publisher(DpopSender(runtime.fetcher), timezone.now))
+        _publishers[0].send_waiting()
     finally:
         close_old_connections()
 
@@ -130,17 +157,22 @@ def _has_tables() -> bool:
 
 def wake_sender() -> None:
     """Have the worker send what is asked for now, once it cannot be withdrawn any more."""
-    try:
-        if huey.pending_count() < ON_THE_QUEUE:
-            send_own_records.schedule(delay=WINDOW.total_seconds() + 0.1)
-    except sqlite3.Error as problem:
-        log.warning("the worker could not be woken and looks again within a minute: %s", problem)
+    _queue(lambda: send_own_records.schedule(delay=WINDOW.total_seconds() + 0.1))
+
+
+def wake_publisher() -> None:
+    """Have the worker publish what changed."""
+    _queue(publish_assessments)
 
 
 def wake() -> None:
     """Ask the worker to check the outbox; where the queue cannot be written its sweep finds it within a minute."""
+    _queue(deliver_outbox)
+
+
+def _queue(task: Callable[[], object]) -> None:
     try:
         if huey.pending_count() < ON_THE_QUEUE:
-            deliver_outbox()
+            task()
     except sqlite3.Error as problem:
         log.warning("the worker could not be woken and looks again within a minute: %s", problem)

@@ -21,6 +21,7 @@ FIRST_HOPS = (
     "erase_deleted",
     "deliver_outbox",
     "tell_webhook",
+    "publish_assessments",
 )
 JOB = "run_job"  # a job from a command: not a step of the work; the command learns how it ended
 NEXT_HOPS: Mapping[str, tuple[str, ...]] = {
@@ -32,12 +33,13 @@ NEXT_HOPS: Mapping[str, tuple[str, ...]] = {
     "follow_mirrors": ("score_everyone",),
     "job": FIRST_HOPS,
     "archive_events": (),
-    "score_everyone": ("review_pulls", "tell_webhook"),  # the first depends on the author's trust
+    "score_everyone": ("review_pulls", "tell_webhook", "publish_assessments"),  # the first depends on trust
     "review_pulls": ("review_pulls", "score_everyone"),
-    "erase_deleted": ("score_everyone",),
+    "erase_deleted": ("score_everyone", "publish_assessments"),
     "deliver_outbox": ("score_everyone", "ask_network"),  # changed settings need other look-ups
     "number_pulls": (),
     "tell_webhook": (),
+    "publish_assessments": (),
     "sweep": FIRST_HOPS,
 }
 

@@ -184,7 +184,6 @@ MARK_PATH = ROOT / drive.MARKER if PLACE.mode == "drive" else None  # tells the 
 STATUS_PATH = ROOT / "status.json"
 SECRET_KEY = SimpleLazyObject(partial(drive.key, ROOT, "django"))
 AUDIT_KEY = SimpleLazyObject(partial(drive.key, ROOT, "audit"))  # of the audit draw, and of the marks around data
-
 TOMBSTONE_KEY = SimpleLazyObject(partial(drive.key, ROOT, "tombstones"))  # of the hashes of erased people
 WEBHOOK_KEY = SimpleLazyObject(partial(drive.key, ROOT, "webhook"))  # signs messages to WEBHOOK_URL
 OAUTH_KEY = SimpleLazyObject(partial(drive.key, ROOT, "oauth"))  # encrypts the secrets of AT Protocol sign-ins

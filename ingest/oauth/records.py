@@ -1,6 +1,8 @@
-"""The records that people write into their own repositories by this site. Pure; times are naive UTC."""
+"""The records that this site writes: in people's names into their repositories, and as itself. Pure; naive UTC."""
 
-from collections.abc import Sequence
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -35,6 +37,53 @@ def make_vouch(reason: str, evidence: Sequence[str], now: datetime) -> dict[str,
     """Return a vouch; `evidence` are at-uris of merged pull requests. Its key is the DID of whom it is for."""
     record: dict[str, Any] = {"kind": "vouch", "createdAt": _stamp(now)}
     return record | ({"reason": reason} if reason else {}) | ({"evidences": list(evidence)} if evidence else {})
+
+
+def assessment_key(pull_uri: str) -> str:
+    """Return the record key of the assessment of a pull request: whoever knows its at-uri finds it without an index."""
+    return base64.b32encode(hashlib.sha256(pull_uri.encode()).digest()).decode().lower()[:26]
+
+
+def make_assessment(
+    subject: tuple[str, str],
+    decision: str,
+    reasons: Sequence[str],
+    evaluator: str,
+    policy: Mapping[str, Any],
+    patch_id: str | None = None,
+    repo: str = "",
+    outcome: tuple[str, datetime] | None = None,
+) -> dict[str, Any]:
+    """Return what was judged of one version of a pull request (at-uri and CID), without the time of its publication.
+
+    Neither a chance nor a voucher has a place in it.
+    """
+    uri, cid = subject
+    record: dict[str, Any] = {
+        "subject": {"uri": uri, "cid": cid},
+        "decision": decision,
+        "reasons": list(reasons),
+        "policy": dict(policy),
+        "evaluator": evaluator,
+    }
+    if outcome:
+        state, at = outcome
+        record["outcome"] = {"state": state, "at": _stamp(at)}
+    return record | ({"patchId": patch_id} if patch_id else {}) | ({"repo": repo} if repo else {})
+
+
+def make_service(
+    collections: Sequence[str], publishes: str, name: str = "", contact: str = "", policy: str = ""
+) -> dict[str, Any]:
+    """Return the record that says which site publishes here and who runs it, without its time."""
+    described = {"name": name, "contact": contact, "policy": policy}
+    record: dict[str, Any] = {"collections": list(collections), "publishes": publishes}
+    return record | {field: value for field, value in described.items() if value}
+
+
+def add_time(record: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """Return the record with the moment of its publication."""
+    return {**record, "createdAt": _stamp(now)}
 
 
 def _stamp(now: datetime) -> str:

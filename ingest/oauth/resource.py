@@ -1,10 +1,12 @@
-"""Requests to a person's own data server with what they granted: read the session, write and delete records.
+"""Requests to an account's data server with what was granted: read the session, write, list and delete records.
 
 Each request is sent once, and a second time only where the server wants another nonce. The access token goes to the
 data server of its session and nowhere else.
 """
 
 import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 from urllib.parse import quote, urlencode
@@ -12,10 +14,13 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from ingest.errors import OAuthRefused
-from ingest.http.fetcher import Exchanged
-from ingest.oauth.dpop import ANSWER_LIMIT, DpopSender, Token, challenge_error, decode_answer, read_error
+from ingest.http.fetcher import Exchanged, Fetcher
+from ingest.oauth.dpop import DpopSender, Token, challenge_error, decode_answer, read_error
 from ingest.oauth.flow import Grant
 from ingest.oauth.proofs import load_key
+
+LIST_LIMIT = 2_000_000  # bytes of a page of records
+MOST_PAGES = 2_000
 
 _MISSING_SCOPE = re.compile(r'Missing required scope "([\x21\x23-\x7e]{1,300})"')
 
@@ -41,6 +46,11 @@ class StoredRecord(msgspec.Struct, frozen=True):
     value: dict[str, Any]
 
 
+class _Listed(msgspec.Struct):
+    records: list[StoredRecord]
+    cursor: str | None = None
+
+
 class _Session(msgspec.Struct):
     did: str
     handle: str = ""
@@ -55,20 +65,62 @@ class _Refused(msgspec.Struct):
     message: str = ""
 
 
-class OwnServer:
-    """The data server of a signed-in person, who acts through it."""
+class Repository:
+    """The repository of the account `did` at its data server `pds` (an origin): records are public."""
 
-    def __init__(self, sender: DpopSender, grant: Grant) -> None:
-        self.sender, self.grant = sender, grant
-        self._key = load_key(grant.key)
-
-    @property
-    def did(self) -> str:
-        return self.grant.did
+    def __init__(self, fetcher: Fetcher, did: str, pds: str) -> None:
+        self.fetcher, self.did, self.pds = fetcher, did, pds
 
     @property
     def host(self) -> str:
-        return self.grant.pds.removeprefix("https://")
+        return self.pds.removeprefix("https://")
+
+    def read_record(self, collection: str, rkey: str) -> StoredRecord | None:
+        """Return a record of the person's own, or None if there is none. Records are public. Raises FetchProblem."""
+        answer = self._read("getRecord", {"repo": self.did, "collection": collection, "rkey": rkey})
+        if answer.status == 400 and read_error(answer) == "RecordNotFound":
+            return None
+        if answer.status != 200:
+            self._refuse(answer)
+        return decode_answer(self.host, answer, StoredRecord)
+
+    def list_records(self, collection: str) -> Iterator[StoredRecord]:
+        """Yield all records of a collection. Raises FetchProblem, also for more than MOST_PAGES pages."""
+        cursor: str | None = ""
+        for _ in range(MOST_PAGES):
+            asked = {"repo": self.did, "collection": collection, "limit": "100"}
+            answer = self._read("listRecords", asked | ({"cursor": cursor} if cursor else {}))
+            if answer.status != 200:
+                self._refuse(answer)
+            page = decode_answer(self.host, answer, _Listed)
+            yield from page.records
+            cursor = page.cursor
+            if not cursor or not page.records:
+                return
+        raise OAuthRefused(f"{self.host} lists records without an end; tell those who run it")
+
+    def _read(self, method: str, asked: dict[str, str]) -> Exchanged:
+        url = f"{self.pds}/xrpc/com.atproto.repo.{method}?{urlencode(asked, quote_via=quote)}"
+        return self.fetcher.exchange("GET", url, {"Accept": "application/json"}, limit=LIST_LIMIT)
+
+    def _refuse(self, answer: Exchanged) -> NoReturn:
+        """Raise the refusal for an answer, in words."""
+        error, status = read_error(answer), answer.status
+        if status == 401 and "invalid_token" in (error, challenge_error(answer)):
+            raise OAuthRefused("your sign-in was renewed or has ended; try again", status=status, stale=True)
+        if error == "ScopeMissingError":
+            parts = _MISSING_SCOPE.search(decode_answer(self.host, answer, _Refused).message)
+            scope = parts[1] if parts else "unknown"
+            sentence = f"you have not allowed this here ({scope}); allow it at your own server"
+            raise OAuthRefused(sentence, status=status, missing_scope=scope)
+        if error == "InvalidSwap":
+            raise OAuthRefused("the record changed meanwhile; look at it and try again", status=status, moved_on=True)
+        sentence = f"{self.host} refused ({error or f'status {status}'}); nothing was done"
+        raise OAuthRefused(sentence, status=status, error=error)
+
+
+class DataServer(Repository, ABC):
+    """The account's data server, with a right to act for it."""
 
     def get_session(self) -> AccountState:
         """Return the state of the account. Raises FetchProblem."""
@@ -76,17 +128,6 @@ class OwnServer:
         if session.did != self.did:
             raise OAuthRefused(f"{self.host} answered for another account; sign in again", ended=True)
         return AccountState(session.handle, session.active)
-
-    def read_record(self, collection: str, rkey: str) -> StoredRecord | None:
-        """Return a record of the person's own, or None if there is none. Records are public. Raises FetchProblem."""
-        query = urlencode({"repo": self.did, "collection": collection, "rkey": rkey}, quote_via=quote)
-        url = f"{self.grant.pds}/xrpc/com.atproto.repo.getRecord?{query}"
-        answer = self.sender.fetcher.exchange("GET", url, {"Accept": "application/json"}, limit=ANSWER_LIMIT)
-        if answer.status == 400 and read_error(answer) == "RecordNotFound":
-            return None
-        if answer.status != 200:
-            self._refuse(answer)
-        return decode_answer(self.host, answer, StoredRecord)
 
     def create_record(self, collection: str, record: dict[str, Any], rkey: str | None = None) -> Written:
         """Write a new record. With a key of one's own it can be looked for after a lost answer. Raises FetchProblem."""
@@ -119,23 +160,24 @@ class OwnServer:
         )
 
     def _ask(self, method: str, path: str, said: dict[str, Any] | None = None) -> Exchanged:
-        url = f"{self.grant.pds}/xrpc/{path}"
         body = None if said is None else msgspec.json.encode(said)
-        answer = self.sender.ask(method, url, self._key, self.grant.access_token, body)
+        answer = self._send(method, f"{self.pds}/xrpc/{path}", body)
         if answer.status != 200:
             self._refuse(answer)
         return answer
 
-    def _refuse(self, answer: Exchanged) -> NoReturn:
-        """Raise the refusal for an answer, in words."""
-        error, status = read_error(answer), answer.status
-        if status == 401 and "invalid_token" in (error, challenge_error(answer)):
-            raise OAuthRefused("your sign-in was renewed or has ended; try again", status=status, stale=True)
-        if error == "ScopeMissingError":
-            parts = _MISSING_SCOPE.search(decode_answer(self.host, answer, _Refused).message)
-            scope = parts[1] if parts else "unknown"
-            sentence = f"you have not allowed this here ({scope}); allow it at your own server"
-            raise OAuthRefused(sentence, status=status, missing_scope=scope)
-        if error == "InvalidSwap":
-            raise OAuthRefused("the record changed meanwhile; look at it and try again", status=status, moved_on=True)
-        raise OAuthRefused(f"{self.host} refused ({error or f'status {status}'}); nothing was done", status=status)
+    @abstractmethod
+    def _send(self, method: str, url: str, body: bytes | None) -> Exchanged:
+        """Send a request with the account's access token. Raises FetchProblem."""
+
+
+class OwnServer(DataServer):
+    """The data server of an account that granted this site a session."""
+
+    def __init__(self, sender: DpopSender, grant: Grant) -> None:
+        super().__init__(sender.fetcher, grant.did, grant.pds)
+        self.sender, self.grant = sender, grant
+        self._key = load_key(grant.key)
+
+    def _send(self, method: str, url: str, body: bytes | None) -> Exchanged:
+        return self.sender.ask(method, url, self._key, self.grant.access_token, body)

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, unquote
 from ingest.atproto.syntax import NAMESPACE
 
 IDENTITY = "atproto"
+SCHEMA = "com.atproto.lexicon.schema"
 ACTIONS = ("create", "update", "delete")
 
 _NSID = re.compile(r"(?=.{5,317}\Z)(?:[a-zA-Z](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\.){2,}[a-zA-Z][a-zA-Z0-9]{0,62}")
@@ -123,7 +124,19 @@ def scope_to_ask(granted: str, act: Act, authority: str) -> str:
 
 def every_scope(authority: str) -> str:
     """Return all that this site may ever ask for, which its metadata has to say."""
-    return _join([IDENTITY, *(act_scope(act, authority) for act in Act)])
+    acts = (act_scope(act, authority) for act in Act)
+    return _join([IDENTITY, *acts, service_scope(authority, with_schemas=True)])
+
+
+def published_collections(authority: str) -> tuple[str, str]:
+    """Return the collections of what the service account publishes: assessments, and the record of the service."""
+    return f"{authority}.assessment", f"{authority}.service"
+
+
+def service_scope(authority: str, with_schemas: bool = False) -> str:
+    """Return the scope of the service account: exactly its collections; to publish the schemas also theirs."""
+    collections = (*published_collections(authority), *((SCHEMA,) if with_schemas else ()))
+    return " ".join([IDENTITY, *(f"repo:{collection}" for collection in collections)])
 
 
 def _repo(name: str, *actions: str) -> str:

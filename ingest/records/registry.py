@@ -68,8 +68,14 @@ Property = Mapping[str, Any]
 
 @cache
 def document(name: str, authority: str) -> Mapping[str, Any]:
-    parsed = json.loads((FOLDER / f"{name}.json").read_text())
-    return parsed | {"id": f"{authority}.{name}"}
+    """Return a document under this authority, which also stands in the permission sets."""
+    return json.loads((FOLDER / f"{name}.json").read_text().replace(f'"{PLACEHOLDER}.', f'"{authority}.'))
+
+
+def documents(authority: str) -> Mapping[str, Mapping[str, Any]]:
+    """Return every document under this authority, by its NSID."""
+    names = sorted(path.stem for path in FOLDER.glob("*.json"))
+    return {f"{authority}.{name}": document(name, authority) for name in names}
 
 
 def properties(name: str) -> Mapping[str, Property]:
@@ -122,7 +128,7 @@ def _read_value(field: str, definition: Property, record: Mapping[str, Any]) -> 
         return value if fits else None
     if definition["type"] == "boolean":
         return value is True
-    if definition["type"] == "array":
+    if definition["type"] == "array" and definition["items"]["type"] == "string":
         longest = definition["items"]["maxLength"]
         return [item[:longest] for item in items(record, field)[: definition["maxLength"]] if isinstance(item, str)]
     if definition.get("ref") == STRONG_REFERENCE and isinstance(value, dict):

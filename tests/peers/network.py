@@ -57,6 +57,10 @@ class Account:
         """Upload a blob; returns the reference that a record carries."""
         return self.network.call("com.atproto.repo.uploadBlob", data, self.token, kind)["blob"]
 
+    def app_password(self) -> str:
+        """Make an app password, for one site."""
+        return self._call("com.atproto.server.createAppPassword", {"name": "site"})["password"]
+
     def deactivate(self) -> None:
         """Deactivate the account, which hides its repository."""
         self._call("com.atproto.server.deactivateAccount", {})
@@ -144,6 +148,14 @@ class RealNetwork:
         if answer.status != 200:
             raise PeerProblem(f"{method}: {answer.status} {told.decode(errors='replace')[:300]}")
         return json.loads(told or b"{}")
+
+    def rotate_key(self, did: str) -> str:
+        """Give an account another key, as its server does; returns it as the directory names it."""
+        assert self._node.stdin is not None
+        assert self._node.stdout is not None
+        self._node.stdin.write(f"{did}\n".encode())
+        self._node.stdin.flush()
+        return json.loads(self._node.stdout.readline())["rotated"]
 
     def query(self, method: str, **parameters: str) -> dict[str, Any]:
         """A query of the data server."""

@@ -2,7 +2,10 @@
 // Sites of the tests, which have names below sunstead.org, are fetched from the origin SITES, which the name is told.
 // Prints one line of JSON with both ports once they answer, and ends when standard input is closed.
 import { randomBytes } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
+import { createInterface } from 'node:readline'
+import { Secp256k1Keypair } from '@atproto/crypto'
 import { PDS, envToCfg, envToSecrets, readEnv } from '@atproto/pds'
 import plc from '@did-plc/server'
 
@@ -40,6 +43,15 @@ const server = await PDS.create(envToCfg(environment), envToSecrets(environment)
 const running = await server.start()
 console.log(JSON.stringify({ plc: plcPort, pds: running.address().port }))
 
+// A DID on a line of its own: its account gets a new key in the directory, and signs with it from then on.
+createInterface({ input: process.stdin }).on('line', async (did) => {
+  const { actorStore, plcClient, plcRotationKey } = server.ctx
+  const key = await Secp256k1Keypair.create({ exportable: true })
+  await plcClient.updateAtprotoKey(did, plcRotationKey, key.did())
+  const { keyLocation } = await actorStore.getLocation(did)
+  await writeFile(keyLocation, await key.export())
+  console.log(JSON.stringify({ rotated: key.did() }))
+})
 process.stdin.resume()
 process.stdin.on('end', async () => {
   await server.destroy()

@@ -19,6 +19,7 @@ LABELS: Mapping[str, str] = {
     "window_days": "Days until a merge counts as clean",
     "tier": "Tier",
     "review": "Content review",
+    "publish": "Publish lanes",
     "seeds_added": "Additional seeds",
     "seeds_removed": "Not trusted as seeds",
     "never_fast_paths": "Never fast-lane these paths",
@@ -42,6 +43,10 @@ ONE_A_LINE: Mapping[str, str] = {
     "accepted_issuers": "Handles or DIDs of organisations, one a line. Their attestations count in the sensitive tier.",
     "organisation_domains": "Domains, one a line. A did:web on one of them counts as attested by the organisation.",
 }
+PUBLISH_HINT = (
+    "Public records that anybody can read and prove: each lane with its reasons about the change, from now on. Never a "
+    "chance, trust or a voucher. People who object or opt out are left out. An admin of the site connects its account."
+)
 CHOICES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "tier": (
         ("public", "Public: any pull request can be fast lane"),
@@ -51,6 +56,11 @@ CHOICES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("off", "Off: no review, and no fast lane"),
         ("deterministic", "Scanners only: nothing leaves this machine"),
         ("claude", "Claude: also sends diffs to Anthropic, without names"),
+    ),
+    "publish": (
+        ("off", "Off: nothing is published"),
+        ("decided", "Decided: each lane once its pull request is merged or closed"),
+        ("delayed", "Delayed: also open ones that need a human, after a day"),
     ),
 }
 
@@ -143,7 +153,8 @@ def with_dids(typed: Mapping[str, str], known: Mapping[str, str]) -> dict[str, s
 
 def _field(name: str, value: str, problem: str) -> Field:
     if name in CHOICES:
-        return Field(name, LABELS[name], "choice", value, problem, choices=CHOICES[name])
+        hint = PUBLISH_HINT if name == "publish" else ""
+        return Field(name, LABELS[name], "choice", value, problem, hint, choices=CHOICES[name])
     if name in ONE_A_LINE:
         return Field(name, LABELS[name], "lines", value, problem, ONE_A_LINE[name])
     return Field(name, LABELS[name], "figure", value, problem)
@@ -158,6 +169,7 @@ def typed_of(settings: RepositorySettings) -> dict[str, str]:
         "window_days": "" if settings.window_days is None else str(settings.window_days),
         "tier": settings.tier,
         "review": settings.review,
+        "publish": settings.publish,
     }
 
 

@@ -23,6 +23,7 @@ from triage.models.actions import (
 from triage.models.oauth import OAuthRequest, OAuthSession
 from triage.models.outbox import DeliveryRun, OutboxEntry, ToldState, WebhookDelivery
 from triage.models.own_records import OwnRecord
+from triage.models.publishing import PublishedRecord, PublishingPoints, ServiceAccount
 from triage.models.rights import ContributorLink, LeaderboardWish, Objection
 
 __all__ = [
@@ -45,9 +46,12 @@ __all__ = [
     "OutboxEntry",
     "OwnRecord",
     "Person",
+    "PublishedRecord",
+    "PublishingPoints",
     "ReadingTime",
     "RepositoryChoice",
     "RoleRequest",
+    "ServiceAccount",
     "SignInMethod",
     "Snooze",
     "ToldState",

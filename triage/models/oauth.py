@@ -15,7 +15,8 @@ class OAuthRequest(Row):
     """An attempt to sign in: a browser was sent to its authorization server and is awaited once.
 
     `state_hash` and `browser_hash` are SHA-256 of what comes back in the address and in the browser's cookie. `key_id`
-    names the client's key ("" for the public client).
+    names the client's key ("" for the public client). `purpose` is "" for a sign-in, "service" where an admin connects
+    the account as which the site publishes.
     """
 
     id: Any = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -25,6 +26,7 @@ class OAuthRequest(Row):
     client_id: Any = models.CharField(max_length=2048)
     key_id: Any = models.CharField(max_length=64, blank=True)
     next: Any = models.CharField(max_length=2048)
+    purpose: Any = models.CharField(max_length=20, blank=True, default="")
     sealed: Any = models.BinaryField()
     expires_at: Any = models.DateTimeField(db_index=True)
 

@@ -185,7 +185,8 @@ class Facts:
     """The settings that the page speaks of, as they are. `budget`, `delta` and those audited are shares, `window` days.
 
     `models` are the ids that read changes, empty where no key is set. `readers` are the repositories whose changes
-    Claude may read and all that are watched, None where the viewer may not know.
+    Claude may read and all that are watched, None where the viewer may not know. `publishes` names the account as which
+    the site publishes lanes, "" for none.
     """
 
     measure: Measure
@@ -208,6 +209,7 @@ class Facts:
     objection_days: int
     is_recording: bool
     false_alarms: Mapping[str, int] = field(default_factory=dict)  # by scanner, the most first
+    publishes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +334,13 @@ def _leaves(facts: Facts) -> tuple[str, ...]:
         told.append("To osv.dev and deps.dev: names and versions of packages that pull requests name.")
     else:
         told.append("To osv.dev and deps.dev: nothing, packages are checked against a copy on this machine.")
-    told.append("Scores, decisions and actions stay here. No visitor is counted or followed.")
+    if facts.publishes:
+        told.append(
+            f"In public, as {facts.publishes}: lanes of pull requests to repositories whose maintainers chose that, "
+            "with reasons about the change. Never of people who objected or asked not to be listed."
+        )
+    kept = "Scores, trust" if facts.publishes else "Scores, decisions"
+    told.append(f"{kept} and actions stay here. No visitor is counted or followed.")
     return tuple(told)
 
 

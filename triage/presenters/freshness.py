@@ -23,6 +23,7 @@ HOPS = {
     "erase_deleted": "Erasing accounts that are gone",
     "deliver_outbox": "Applying decisions made here",
     "tell_webhook": "Sending to the webhook",
+    "publish_assessments": "Publishing assessments",
     "archive_events": "Moving older events to files",
     "drop_old_diffs": "Dropping older diffs",
     "drop_ended_sessions": "Dropping sessions that have ended",

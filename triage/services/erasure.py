@@ -7,6 +7,7 @@ from django.contrib.sessions.models import Session
 from django.db import connection, transaction
 from django.db.models import Q, TextField
 from django.db.models.functions import Cast
+from django.utils import timezone
 
 from scoring.config.repository import DIDS
 from triage.access.admission import keep_refusals
@@ -32,6 +33,7 @@ from triage.models import (
     ToldState,
     WebhookDelivery,
 )
+from triage.services.publishing import forget_published, records_about
 
 ACTION = ("kind", "outcome", "note", "findings", "scanner", "pull_uri", "made_at", "undone_at")
 TOKEN = ("name", "scopes", "repo_key", "made_at", "last_used_at", "revoked_at", "refused")
@@ -56,6 +58,7 @@ def forget_account(did: str, handle: str | None) -> int:
         deleted += _forget_decisions(did)
         deleted += _forget_actions(did)
         deleted += _forget_told(did)
+        deleted += forget_published(did, timezone.now())
         deleted += _strike_changes(did, person)
         deleted += sum(
             model.objects.filter(did=did).delete()[0]
@@ -203,6 +206,7 @@ def said_by(did: str) -> dict[str, Any]:
         "snoozes": list(
             Snooze.objects.filter(pull_uri__startswith=f"at://{did}/").values("pull_uri", "made_at", "until")
         ),
+        "public_records": records_about(did),
         "webhook_messages": list(WebhookDelivery.objects.filter(body__contains=did).values("body", "delivered_at")),
     }
 

@@ -29,6 +29,7 @@ from triage.forms.filters import QueueFilters
 from triage.presenters.about import Facts, sections
 from triage.presenters.text import first_answer_words
 from triage.services.actions import false_alarms
+from triage.services.publishing import service_account
 
 LONGEST = LONGEST_DID + 600  # characters: an at-uri with the longest DID, collection and key
 FEWEST = 5  # first answers below which a median would tell of single people
@@ -142,6 +143,7 @@ def facts_from_settings(readers: tuple[int, int] | None) -> Facts:
         objection_days=DAYS,
         is_recording=settings.STREAM_CLOCK,
         false_alarms=false_alarms() if readers is not None else {},
+        publishes=(account.handle or account.did) if (account := service_account()) else "",
     )
 
 

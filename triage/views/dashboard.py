@@ -35,6 +35,7 @@ from triage.presenters.lane import FEWEST_TOLD
 from triage.presenters.lists import count_lists
 from triage.presenters.vouching import vouch_forms, vouches_sent
 from triage.services.lane_closures import banners
+from triage.services.publishing import count_records, service_account
 from triage.views.lists import for_any_maintainer
 from triage.views.queue import reading
 
@@ -69,6 +70,7 @@ def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
         "periods": [(weeks, weeks == period) for weeks in (SHORT_WEEKS, WEEKS)],
         **_moving(snapshot, now, repository, period),
         **_lanes(board, _inbox(snapshot)),
+        "published": count_records() if service_account() else None,
         "still_open": _still_open(snapshot, repositories, now),
         **_learned(exact, sum(one.decided for one in fares), read.lane_results(snapshot), training_need(snapshot)),
     }

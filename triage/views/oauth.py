@@ -21,7 +21,7 @@ from ingest.atproto.syntax import LONGEST_DID, NAMESPACE
 from ingest.errors import OAuthRefused
 from ingest.oauth.dpop import DpopSender
 from ingest.oauth.records import COMMENT, STATUS, VOUCH
-from ingest.oauth.scopes import IDENTITY, Act, act_scope, missing_scopes, scope_to_ask
+from ingest.oauth.scopes import IDENTITY, Act, act_scope, missing_scopes, scope_to_ask, service_scope
 from triage.access import throttle
 from triage.access.oauth.attempts import (
     AWAITED,
@@ -36,17 +36,20 @@ from triage.access.oauth.client import TooBusy, Waiting, client_for, sign_in_pla
 from triage.access.oauth.keys import KeyProblem
 from triage.access.oauth.published import keys_document, metadata_document
 from triage.access.oauth.sessions import IN_BROWSER, begin_session, end_sessions, held_session, surplus_sessions
-from triage.access.permissions import require_reader, signed_in
+from triage.access.permissions import Role, require, require_reader, role_of, signed_in
 from triage.access.problems import NOTHING, ApiProblem, problem_response
 from triage.access.requests import Request
 from triage.access.sign_in import SignInProblem, safe_next, show_problem, sign_in_account
 from triage.models import OAuthRequest, OAuthSession, Person
 from triage.presenters.comments import own_account
 from triage.services import own_records
+from triage.services.service_account import ConnectProblem, connect_grant
 
 COOKIE = "oauth_browser"
 BUSY_SECONDS = 10
 WIDE_LIMIT = 5 * throttle.LIMIT  # starts of a whole IPv4 /24 or IPv6 /48, which one tenant may have
+SERVICE = "service"  # the purpose of an attempt that connects the account as which this site publishes
+SERVICE_WORDS = "write, change and delete what this site publishes in it"
 GRANTS = {
     Act.MERGE: (
         f"ask a repository's knot to merge for you ({NAMESPACE}repo.merge), and write that a pull request is merged "
@@ -129,6 +132,22 @@ def _leave(request: Request, departure: Departure, words: str = "") -> HttpRespo
     # Lax: it comes with the way back, which begins on another site.
     response.set_cookie(COOKIE, departure.browser, max_age=AWAITED, httponly=True, samesite="Lax")
     return response
+
+
+@never_cache
+@require_POST
+def connect_service(request: Request) -> HttpResponse:
+    """Lead an admin on to the server of the account as which this site shall publish."""
+    require(request, "", Role.ADMIN)
+    scope = service_scope(settings.LEXICON_AUTHORITY, with_schemas=request.POST.get("schemas") == "yes")
+    try:
+        _count_start(request)
+        with _explained(), sign_in_place(Waiting.START, _wide_network(request)) as sender:
+            departure = _depart(request, sender, request.POST.get("handle", "")[:LONGEST_DID], scope, SERVICE)
+    except SignInProblem as problem:
+        messages.error(request, problem.sentence)
+        return redirect("publishing")
+    return _leave(request, departure, SERVICE_WORDS)
 
 
 @never_cache
@@ -220,18 +239,20 @@ def _explained() -> Generator[None]:
         ) from None
 
 
-def _depart(request: Request, sender: DpopSender, name: str, scope: str) -> Departure:
+def _depart(request: Request, sender: DpopSender, name: str, scope: str, purpose: str = "") -> Departure:
     now = timezone.now()
     client = client_for(request, now)
     if client is None:
         raise SignInProblem(404, "Nobody can sign in with an account at this address.")
     browser = request.COOKIES.get(COOKIE, "")
-    return begin_attempt(name, client, safe_next(request), browser, sender, now, scope)
+    return begin_attempt(name, client, safe_next(request), browser, sender, now, scope, purpose)
 
 
 def _arrive(request: Request, attempt: OAuthRequest, sender: DpopSender) -> str:
     """Finish the attempt that this browser began; return where it leads."""
     now = timezone.now()
+    if attempt.purpose == SERVICE:
+        return _connect(request, attempt, sender)
     grant, client = finish_attempt(attempt, request.GET.dict(), sender)
     browser = describe_browser(request.headers.get("User-Agent", ""))
     before = request.session.get(IN_BROWSER)
@@ -251,3 +272,20 @@ def _arrive(request: Request, attempt: OAuthRequest, sender: DpopSender) -> str:
     left = [*surplus_sessions(person), *([uuid.UUID(before)] if before else [])]
     end_sessions(left, OAuthSession.Ended.PERSON, now)
     return str(attempt.next)
+
+
+def _connect(request: Request, attempt: OAuthRequest, sender: DpopSender) -> str:
+    """Publish as the account that an admin connected; the admin stays signed in as whoever they are."""
+    by = request.user
+    if not isinstance(by, Person) or role_of(by, "") < Role.ADMIN:
+        raise SignInProblem(403, "Only an admin of this site connects its account. Sign in as one, then connect it.")
+    try:
+        grant, client = finish_attempt(attempt, request.GET.dict(), sender)
+        try:
+            connect_grant(grant, client, by, timezone.now())
+        except ConnectProblem as problem:
+            give_back(grant, client, sender)
+            raise OAuthRefused(str(problem)) from None
+    except OAuthRefused as problem:
+        messages.error(request, f"Not connected: {problem}.")
+    return resolve_url("publishing")

@@ -65,6 +65,8 @@ WORDS: Mapping[str, str] = {
     "pull.not_merged": "Tried to merge",
     "record.asked": "Asked for a record in their own name",
     "record.withdrawn": "Withdrew a record of their own",
+    "publishing.connected": "Connected the account as which this site publishes",
+    "publishing.retracted": "Took back everything that this site publishes",
     "record.written": "Wrote a record in their own name",
     "record.deleted": "Took back a record of their own",
     "record.refused": "Was refused a record by their own server",

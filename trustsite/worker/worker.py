@@ -143,6 +143,7 @@ def _huey_and_tasks() -> tuple[Huey, Mapping[str, Callable[[], object]]]:
         "erase_deleted": ingest_tasks.erase_deleted,
         "deliver_outbox": triage_tasks.deliver_outbox,
         "tell_webhook": triage_tasks.tell_webhook,
+        "publish_assessments": triage_tasks.publish_assessments,
     }
     return ingest_tasks.huey, tasks
 

@@ -54,11 +54,11 @@ def test_an_opt_out_is_one_record_of_its_author() -> None:
         own("leaderboardOptOut", {}, "another")
 
 
-def test_an_assessment_pins_a_version_and_holds_whole_numbers() -> None:
-    record = {"subject": STRONG, "decision": "fast_lane", "evaluator": "1", "clean": 912, "contentRisk": 1001}
+def test_an_assessment_pins_a_version_and_holds_no_chance() -> None:
+    record = {"subject": STRONG, "decision": "fast_lane", "evaluator": "1", "clean": 912, "uses": [STRONG]}
     found = own("assessment", record | {"reasons": ["a", 3, "b" * 100]}, "x").values
     assert found["subject"] == PULL_URI
-    value = {"subject_cid": "bafyreicccc", "decision": "fast_lane", "clean": 912, "reasons": ["a", "b" * 64]}
+    value = {"subject_cid": "bafyreicccc", "decision": "fast_lane", "reasons": ["a", "b" * 64]}
     assert json.loads(found["value"]) == value | {"evaluator": "1"}
 
 

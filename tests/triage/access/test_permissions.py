@@ -59,6 +59,9 @@ TABLE: dict[str, tuple[str, str]] = {
     "people": ("GET /people", "sign sign 403 403 403 403 200"),
     "answer_request": ("POST /people/request number=1&answer=accept", "sign sign 403 403 403 403 404"),
     "change_role": (f"POST /people/role repo_key={HERE}&did={MARA}&role=viewer", "sign sign 403 403 403 403 302"),
+    "publishing": ("GET /publishing", "sign sign 403 403 403 403 403"),  # for admins of the whole site
+    "connect_service": ("POST /publishing/connect handle=made-up", "sign sign 403 403 403 403 403"),
+    "take_back_records": ("POST /publishing/take-back", "sign sign 403 403 403 403 403"),
     "changes": ("GET /changes", "sign sign 403 403 200 200 200"),
     "tokens": ("GET /tokens", "sign sign 403 200 200 200 200"),
     "make_token": ("POST /tokens/make name=So&scopes=read", "sign sign 403 200 200 200 200"),

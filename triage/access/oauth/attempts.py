@@ -47,11 +47,13 @@ def begin_attempt(
     sender: DpopSender,
     now: datetime,
     scope: str = IDENTITY,
+    purpose: str = "",
 ) -> Departure:
     """Look up an account and tell its server what will be asked. Raises OAuthRefused.
 
     `target`: the page to show afterwards; `browser`: the secret that the browser holds already, if any. `scope`: what
-    to ask for; by itself a sign-in asks who the person is, and for no right to read or write anything.
+    to ask for; by itself a sign-in asks who the person is, and for no right to read or write anything. `purpose`: what
+    the session is for, as `OAuthRequest` has it.
     """
     account = discover(sender.fetcher, settings.PLC_URL, name)
     begun = push_request(sender, client, account, scope)
@@ -69,6 +71,7 @@ def begin_attempt(
         client_id=client.client_id,
         key_id=client.kid,
         next=target[:2048],
+        purpose=purpose,
         sealed=seal(row, secrets | asked | handles),
         expires_at=now + AWAITED,
     )

@@ -135,7 +135,10 @@ def end_unused(now: datetime) -> int:
     """End live sessions whose browser is signed out, and those of people who were switched off."""
     live = OAuthSession.objects.filter(ended_at=None)
     switched_off = list(live.filter(person__is_active=False).values_list("pk", flat=True))
-    rows = list(live.values_list("pk", flat=True))  # before the browsers: whoever signs in meanwhile is not among them
+    of_browsers = live.filter(service_accounts=None)  # the grant by which this site publishes has none
+    rows = list(
+        of_browsers.values_list("pk", flat=True)
+    )  # before the browsers: whoever signs in meanwhile is not among them
     signed_in = set(_read_browsers({}).values())
     ended = end_sessions(switched_off, OAuthSession.Ended.ACCOUNT, now)
     return ended + end_sessions([row for row in rows if str(row) not in signed_in], OAuthSession.Ended.PERSON, now)

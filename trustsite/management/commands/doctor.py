@@ -14,6 +14,7 @@ from ingest.http.fetcher import Fetcher
 from ingest.worker.status import read_status
 from triage.access.oauth.published import check_documents
 from trustsite.doctor import CHECKS, Check, Finding, Patient, examine, peer_checks
+from trustsite.publishing import publishing_check
 from trustsite.worker.handover import places_from_settings
 
 
@@ -33,7 +34,11 @@ class Command(BaseCommand):
         """Print the findings; exit with status 1 if one is not ok."""
         with closing(Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS)) as fetcher:
             setting_values = {name: getattr(settings, name) for name in dir(settings) if name.isupper()}
-            checks: list[tuple[str, Check]] = [*CHECKS, *(peer_checks(setting_values, fetcher) if network else ())]
+            checks: list[tuple[str, Check]] = [
+                *CHECKS,
+                ("publishing", publishing_check(fetcher, network)),
+                *(peer_checks(setting_values, fetcher) if network else ()),
+            ]
             if network and settings.PUBLIC_ORIGIN:
                 checks.append(("public_origin", lambda _: check_documents(settings.PUBLIC_ORIGIN, fetcher)))
             status = read_status(settings.STATUS_PATH)

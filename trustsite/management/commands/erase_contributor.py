@@ -11,6 +11,7 @@ from ingest.backup.manifest import backups
 from ingest.erasure.rows import find_names, held_rows
 from ingest.store.snapshots import Snapshot, SnapshotReader
 from triage.models import Maintainer, Person
+from triage.services.publishing import count_records
 from trustsite.command_line import held_did
 from trustsite.worker.handover import hand_over_job
 
@@ -51,6 +52,11 @@ class Command(BaseCommand):
         )
         for sentence in result["kept"]:
             self.stdout.write(sentence)
+        if left := count_records().to_delete:
+            self.stdout.write(
+                f"Public records still to be deleted by the worker: {left:,}. The erasure is complete once "
+                "`manage.py service_account --status` says 0."
+            )
         self._list_backups()
 
     def _tell(self, did: str, counts: Mapping[str, int]) -> None:
