@@ -96,6 +96,8 @@ ADDED = (
     ("audits", "estimated boolean"),
     ("estimated_lanes", "model varchar"),
     ("ingest_state", "resume_us bigint"),
+    ("repository_settings", "publish varchar"),
+    ("repository_settings", "publish_since timestamp"),
 )
 # Until version 4 a pull request was drawn for the audit once for all its rounds: that draw now counts for the newest.
 DRAWN_ONCE = """

@@ -19,6 +19,7 @@ from scoring.thresholds import RepositoryRules, Thresholds
 from scoring.types import Tier
 
 Mode = Literal["off", "deterministic", "claude"]
+Publish = Literal["off", "decided", "delayed"]
 
 LISTED = 200  # patterns, DIDs or domains of one list
 MOST_DAYS = 365
@@ -42,7 +43,8 @@ class RepositorySettings:
     the operator's. In the tier 'sensitive' the fast lane needs a valid attestation of the author. Path patterns are
     those of `scoring.diff.globs`. `seeds_added` and `seeds_removed` are DIDs; `accepted_issuers` are DIDs and
     `organisation_domains` host names whose attestations count. In `shadow` mode lanes are shown as what they would be.
-    `version` counts the changes.
+    `publish`: which lanes are told to everybody, as records and labels: none, those of decided pull requests, or also
+    those of open ones that need a human, after a fixed delay. `version` counts the changes.
     """
 
     budget: float | None = None
@@ -57,6 +59,7 @@ class RepositorySettings:
     organisation_domains: tuple[str, ...] = ()
     review: Mode = "deterministic"
     shadow: bool = True
+    publish: Publish = "off"
     version: int = 0
 
     def as_json(self) -> dict[str, Any]:
@@ -141,6 +144,9 @@ CHECKS: Mapping[str, Callable[[RepositorySettings], str]] = {
     "window_days": _window,
     "tier": lambda settings: "" if settings.tier in get_args(Tier) else "The tier is public or sensitive.",
     "review": lambda settings: "" if settings.review in get_args(Mode) else "This review mode is none of the three.",
+    "publish": lambda settings: (
+        "" if settings.publish in get_args(Publish) else "Publishing is off, decided or delayed."
+    ),
     **{name: _check_field(_patterns, name) for name in PATTERNS},
     **{name: _check_field(_dids, name) for name in ("seeds_added", "accepted_issuers")},
     "seeds_removed": _seeds_removed,
@@ -189,7 +195,7 @@ def rules_under(default: RepositoryRules, settings: RepositorySettings) -> Repos
 # The settings of every watched repository; one that was never set is null.
 SETTINGS = """
 select w.repository_id, x.version, x.budget, x.alarm_budget, x.window_days, x.tier, x.never_fast_paths,
-  x.sensitive_paths, x.accepted_issuers, x.organisation_domains, x.shadow, w.review, s.seeds_added, s.seeds_removed
+  x.sensitive_paths, x.accepted_issuers, x.organisation_domains, x.shadow, x.publish, w.review, s.seeds_added, s.seeds_removed
 from watched_repositories w
 left join repository_settings x using (repository_id)
 left join (

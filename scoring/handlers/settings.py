@@ -39,6 +39,7 @@ COLUMNS = (
     "accepted_issuers",
     "organisation_domains",
     "shadow",
+    "publish",
 )
 
 
@@ -76,7 +77,8 @@ def write_settings(store: Store, repo_key: str, settings: RepositorySettings, ch
         if settings.version <= before.settings.version:
             return False
         columns = {name: getattr(settings, name) for name in COLUMNS}
-        txn.upsert("repository_settings", [{"repository_id": before.number, "set_at": changed_at, **columns}])
+        columns |= {"set_at": changed_at, "publish_since": _publish_since(txn, before, settings, changed_at)}
+        txn.upsert("repository_settings", [{"repository_id": before.number, **columns}])
         _write_seeds(txn, before.number, settings)
         txn.execute(
             "update watched_repositories set review = ? where repository_id = ?", [settings.review, before.number]
@@ -86,6 +88,17 @@ def write_settings(store: Store, repo_key: str, settings: RepositorySettings, ch
             txn.execute(UNREAD, [before.number])
         txn.inputs_changed()
     return True
+
+
+def _publish_since(
+    txn: Transaction, before: WatchedRepository, settings: RepositorySettings, changed_at: datetime
+) -> datetime | None:
+    """Return since when the repository publishes: nothing that was decided before is told to everybody."""
+    if settings.publish == "off":
+        return None
+    if before.settings.publish == "off":
+        return changed_at
+    return txn.value("select publish_since from repository_settings where repository_id = ?", [before.number])
 
 
 def _watched(repository: WatchedRepository | None, repo_key: str) -> WatchedRepository:

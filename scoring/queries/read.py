@@ -17,7 +17,7 @@ from scoring.pipeline.lane_history import (
     lane_sum,
     shadow_report,
 )
-from scoring.pipeline.lane_thresholds import EstimatedLane, estimated_lanes, opening_keys
+from scoring.pipeline.lane_thresholds import CERTIFICATES, EstimatedLane, estimated_lanes, opening_keys
 from scoring.pipeline.stored import dids_of_handles, persons
 from scoring.queries.changes import (
     ChangeFacts,
@@ -83,6 +83,7 @@ from scoring.queries.lists import (
 )
 from scoring.queries.past_decisions import BudgetState, Incident, LikeIt, Shared, incident
 from scoring.queries.progress import FirstReading, TrainingNeed, first_reading, training_need
+from scoring.queries.public_lanes import DELAY, KEPT, PUBLIC_LANES, PUBLIC_REASONS, Outcome, PublicLane, public_lanes
 from scoring.queries.queue import (
     hide_row,
     labels,

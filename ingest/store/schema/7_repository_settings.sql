@@ -11,7 +11,9 @@ create table repository_settings (
   sensitive_paths varchar[] not null,   -- path patterns that a person always reads, in addition to the operator's
   accepted_issuers varchar[] not null,  -- DIDs whose attestations count, and that need none themselves
   organisation_domains varchar[] not null,  -- a did:web on one of these counts as such an issuer
-  shadow boolean not null             -- lanes are shown as they would be, without buttons to act on them
+  shadow boolean not null,            -- lanes are shown as they would be, without buttons to act on them
+  publish varchar,                    -- lanes that are told to everybody: 'off', 'decided', 'delayed'; null: off
+  publish_since timestamp             -- when publishing was last switched on; null: it is off
 );
 
 -- Seeds of one repository that its maintainers added to the people who may push, or removed from them.
