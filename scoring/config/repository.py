@@ -195,7 +195,8 @@ def rules_under(default: RepositoryRules, settings: RepositorySettings) -> Repos
 # The settings of every watched repository; one that was never set is null.
 SETTINGS = """
 select w.repository_id, x.version, x.budget, x.alarm_budget, x.window_days, x.tier, x.never_fast_paths,
-  x.sensitive_paths, x.accepted_issuers, x.organisation_domains, x.shadow, x.publish, w.review, s.seeds_added, s.seeds_removed
+  x.sensitive_paths, x.accepted_issuers, x.organisation_domains, x.shadow, x.publish, w.review,
+  s.seeds_added, s.seeds_removed
 from watched_repositories w
 left join repository_settings x using (repository_id)
 left join (
