@@ -12,6 +12,7 @@ from triage.views import (
     diff,
     feed,
     inbox,
+    labels,
     lane,
     lists,
     maintainers,
@@ -110,5 +111,6 @@ urlpatterns = [
     path("oauth/end", oauth.end, name="oauth_end"),
     path("oauth/client-metadata.json", oauth.metadata, name="oauth_metadata"),
     path("oauth/jwks.json", oauth.jwks, name="oauth_jwks"),
+    path(".well-known/did.json", labels.did_document, name="did_document"),
     path("sign-out", sign_in.sign_out, name="sign_out"),
 ]

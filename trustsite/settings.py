@@ -188,6 +188,7 @@ AUDIT_KEY = SimpleLazyObject(partial(drive.key, ROOT, "audit"))  # of the audit 
 WEBHOOK_KEY = SimpleLazyObject(partial(drive.key, ROOT, "webhook"))  # signs messages to WEBHOOK_URL
 OAUTH_KEY = SimpleLazyObject(partial(drive.key, ROOT, "oauth"))  # encrypts the secrets of AT Protocol sign-ins
 OAUTH_CLIENT_KEYS = ROOT / "keys" / "oauth_client.json"  # what this site signs its requests for tokens with
+LABEL_KEY = ROOT / "keys" / "label"  # signs labels
 
 # --- Where the stream comes from. ------------------------------------------------------------------------------------
 JETSTREAM_URLS: list[str] = env.list(
@@ -306,11 +307,7 @@ CLAUDE_SCREEN: bool = env.bool("CLAUDE_SCREEN", False)
 # As of 2026-11-20: dollars for a million tokens of input, output, cache written (for five minutes) and cache read.
 CLAUDE_PRICES: list[str] = env.list(
     "CLAUDE_PRICES",
-    [
-        "claude-sonnet-4-6=3/15/3.75/0.3",
-        "claude-haiku-4-5-20251001=1/5/1.25/0.1",
-        "claude-opus-4-8=5/25/6.25/0.5",
-    ],
+    ["claude-sonnet-4-6=3/15/3.75/0.3", "claude-haiku-4-5-20251001=1/5/1.25/0.1", "claude-opus-4-8=5/25/6.25/0.5"],
     validate=read_by(parse_prices),
 )
 for _model in (CLAUDE_MODEL, CLAUDE_HARD_MODEL, CLAUDE_SCREEN_MODEL):
@@ -341,6 +338,9 @@ SECURE_COOKIES: bool = env.bool("SECURE_COOKIES", False)
 PUBLIC_ORIGIN: str = env.str("PUBLIC_ORIGIN", "", validate=public_origin) if PLACE.mode == "drive" else ""
 if PUBLIC_ORIGIN and not validate_host(PUBLIC_ORIGIN.removeprefix("https://"), ALLOWED_HOSTS):
     raise EnvError(f"PUBLIC_ORIGIN={PUBLIC_ORIGIN} names a host that ALLOWED_HOSTS does not allow: add it there.")
+LABELER_BIND: str = env.str("LABELER_BIND", "", validate=bind) if PLACE.mode == "drive" else ""
+if LABELER_BIND and not PUBLIC_ORIGIN:
+    raise EnvError("LABELER_BIND needs PUBLIC_ORIGIN, whose name signs the labels: set both, or neither.")
 MERGE_ON_FORGE: bool = env.bool("MERGE_ON_FORGE", False)
 API_REQUESTS_A_MINUTE: int = env.int("API_REQUESTS_A_MINUTE", 1200, validate=check.Range(min=1))
 API_ANONYMOUS_A_MINUTE: int = env.int("API_ANONYMOUS_A_MINUTE", 120, validate=check.Range(min=1))

@@ -1,6 +1,7 @@
 """Remove a person from the web process's own tables: account, sign-in methods, tokens, sessions, maintainerships."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from django.contrib.sessions.models import Session
@@ -15,6 +16,7 @@ from triage.models import (
     Change,
     ContributorLink,
     EstimatedLane,
+    Label,
     LaneClosure,
     LeaderboardWish,
     Lease,
@@ -31,6 +33,7 @@ from triage.models import (
     ToldState,
     WebhookDelivery,
 )
+from triage.services.labels import take_back
 
 ACTION = ("kind", "outcome", "note", "findings", "scanner", "pull_uri", "made_at", "undone_at")
 TOKEN = ("name", "scopes", "repo_key", "made_at", "last_used_at", "revoked_at", "refused")
@@ -54,6 +57,7 @@ def forget_account(did: str, handle: str | None) -> int:
         deleted += _forget_settings(did)
         deleted += _forget_decisions(did)
         deleted += _forget_actions(did)
+        deleted += take_back(did, datetime.now(UTC).replace(tzinfo=None))
         deleted += _forget_told(did)
         deleted += _strike_changes(did, person)
         deleted += sum(
@@ -201,6 +205,7 @@ def said_by(did: str) -> dict[str, Any]:
         "snoozes": list(
             Snooze.objects.filter(pull_uri__startswith=f"at://{did}/").values("pull_uri", "made_at", "until")
         ),
+        "labels": list(Label.objects.filter(uri__startswith=f"at://{did}/").values("uri", "cid", "val", "neg")),
         "webhook_messages": list(WebhookDelivery.objects.filter(body__contains=did).values("body", "delivered_at")),
     }
 
