@@ -22,7 +22,7 @@ ORDER = {
         context+http_cache api views tasks+urls+templatetags
     """,
     "trustsite": """
-        settings+drive+command_line+logs+hops+urls+wsgi+setup ops worker doctor world+standins demo management
+        settings+drive+command_line+logs+hops+urls+wsgi+setup ops worker doctor labels world+standins demo management
     """,
 }
 # Imports against that order, each with its reason.

@@ -2,7 +2,6 @@
 
 import logging
 import sqlite3
-from datetime import UTC
 from pathlib import Path
 
 from django.conf import settings
@@ -98,10 +97,11 @@ def label_lanes() -> None:
     """Bring the labels to what may be told publicly now; where none are served, take back those that were."""
     if not _has_tables():
         return
-    now = timezone.now().astimezone(UTC).replace(tzinfo=None)
+    runtime = current()
+    now = runtime.clock.now()
     try:
         if settings.LABELER_BIND:
-            with current().store.read() as rows:
+            with runtime.store.read() as rows:
                 lanes = public_lanes(rows, now)
             update_labels(lanes, now)
         elif Label.objects.exists():

@@ -164,7 +164,7 @@ def test_bad_requests_are_answered_in_words_and_huge_ones_are_not_read(running: 
         assert running.get(target) == (404, {"error": "MethodNotImplemented", "message": ANY})
     assert running.get(SUBSCRIBE)[0] == 426
     update_labels([lane(pull_uri(1))], now())
-    assert running.get(f"{QUERY}?uriPatterns={'a' * 100_000}") == (400, {})
+    assert running.get(f"{QUERY}?uriPatterns={'a' * 100_000}") == (414, {})
     assert len(running.query("*")["labels"]) == 1
 
 

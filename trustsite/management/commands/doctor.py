@@ -13,6 +13,7 @@ from ingest.clock import wall_now
 from ingest.http.fetcher import Fetcher
 from ingest.worker.status import read_status
 from trustsite.doctor import CHECKS, Check, Finding, Patient, examine, peer_checks
+from trustsite.labels import labels_check
 from trustsite.worker.handover import places_from_settings
 
 
@@ -30,7 +31,11 @@ class Command(BaseCommand):
         """Print the findings; exit with status 1 if one is not ok."""
         with closing(Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS)) as fetcher:
             setting_values = {name: getattr(settings, name) for name in dir(settings) if name.isupper()}
-            checks: list[tuple[str, Check]] = [*CHECKS, *(peer_checks(setting_values, fetcher) if network else ())]
+            checks: list[tuple[str, Check]] = [
+                *CHECKS,
+                ("labels", labels_check(fetcher, network)),
+                *(peer_checks(setting_values, fetcher) if network else ()),
+            ]
             status = read_status(settings.STATUS_PATH)
             findings = examine(Patient(places_from_settings(), status, wall_now(), setting_values), checks)
         self._print(findings, bool(options["json"]))

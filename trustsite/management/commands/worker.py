@@ -9,10 +9,9 @@ from django.core.management.base import BaseCommand, CommandError
 
 from ingest.errors import StoreProblem
 from ingest.labels.process import LabelServer
-from ingest.labels.server import Config
-from ingest.labels.signing import did_of
 from scoring.review.anthropic_client import Listener, listen, stop_listening
 from scoring.review.settings import ledger_from_settings
+from trustsite.labels import label_config
 from trustsite.logs import keep_log
 from trustsite.ops.metrics import Asked, Traces, WorkerCollector, lag_of, serve
 from trustsite.worker.handover import FOLLOWED_DAYS
@@ -52,22 +51,10 @@ def watched(worker: Worker) -> Generator[None]:
             if server is not None:
                 ends.callback(server.stop)
         if settings.LABELER_BIND:
-            labels = LabelServer(_label_config())
+            labels = LabelServer(label_config())
             labels.start()
             ends.callback(labels.stop)
         yield
-
-
-def _label_config() -> Config:
-    host, _, port = settings.LABELER_BIND.rpartition(":")
-    return Config(
-        host=host.strip("[]"),
-        port=int(port),
-        database=str(settings.DATABASES["default"]["NAME"]),
-        key=str(settings.LABEL_KEY),
-        source=did_of(settings.PUBLIC_ORIGIN),
-        proxy=settings.TRUSTED_PROXY,
-    )
 
 
 def _listen_until_end(listener: Listener, ends: ExitStack) -> None:
