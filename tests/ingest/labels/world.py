@@ -22,13 +22,13 @@ from ingest.labels.process import LabelServer
 from ingest.labels.server import QUERY, SUBSCRIBE, Config
 from ingest.labels.signing import did_document, did_of
 from scoring.queries.public_lanes import Outcome, PublicLane, PublicLaneName
+from tests.ingest.stream.frames import MARA
 from tests.trustsite.ports import free_port, is_taken
 from tests.waiting import LONG_SECONDS, wait_for
 
 ORIGIN = "https://triage.sunstead.org"
 SOURCE = did_of(ORIGIN)
 READER = Path(__file__).parents[2] / "peers" / "labels.mjs"
-MARA = "did:plc:" + "m" * 24
 CID = "bafyreib2rxk3rh6kzwq3x4g5zq6yq5w6v7k2nf6yqg5y2l4q3v5c7d3e2a"
 
 

@@ -1,17 +1,33 @@
 """Labels follow what may be told publicly: made, renewed, replaced, taken back, erased; their seq only grows."""
 
+from contextlib import closing
+from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase as WithinTransactions
+from pytest_django import Settings
 
+from ingest.clock import WallClock, wall_now
+from ingest.erasure.erase import erase
+from ingest.http.fetcher import Fetcher
+from ingest.worker import runtime
+from scoring.config.repository import Publish, watched_repository
+from scoring.handlers.settings import write_settings
 from scoring.queries.public_lanes import PUBLIC_LANES, PublicLaneName
-from tests.ingest.labels.world import CID, MARA, lane, pull_uri, settled
+from tests.ingest.labels.world import CID, lane, pull_uri, settled
+from tests.ingest.stream.frames import MARA, REPO
+from tests.pipeline import Result
+from tests.scoring.pipeline.offered_world import SECOND, THIRD, offered_world
+from tests.scoring.small import OFFERED
+from triage import tasks
 from triage.models import Label
 from triage.services.erasure import forget_account, said_by
 from triage.services.labels import DAY, update_labels
+from trustsite.worker.handover import folders_from_settings, make_runtime
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 26, 12)
@@ -98,6 +114,42 @@ def test_after_a_restored_backup_and_with_a_clock_that_went_back_numbers_go_on_g
     before = Label.objects.latest("seq").seq
     update_labels([lane(pull_uri(1))], NOW - days(10))
     assert Label.objects.latest("seq").seq > before
+
+
+def choose(result: Result, publish: Publish) -> None:
+    with result.store.read() as found:
+        watched = watched_repository(found, REPO)
+    assert watched is not None
+    chosen = replace(watched.settings, publish=publish, version=watched.settings.version + 1)
+    write_settings(result.store, REPO, chosen, datetime(2026, 1, 2))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_worker_labels_what_repositories_publish_and_takes_back_what_was_erased_or_switched_off(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "_has_tables", lambda: True)
+    settings.LABELER_BIND = "127.0.0.1:1"
+    with offered_world(tmp_path) as result, closing(Fetcher()) as fetcher:
+        with result.store.write() as txn:
+            reasons = '[{"code":"high_flag","params":{}}]'
+            txn.execute("update current_decisions set lane = 'needs_human', reasons = ?", [reasons])
+        runtime.start(make_runtime(result.store, fetcher, WallClock()))
+        tasks.label_lanes.call_local()
+        assert rows() == []  # it publishes nothing yet
+        choose(result, "delayed")
+        tasks.label_lanes.call_local()
+        first, second, third = sorted([OFFERED, SECOND, THIRD])
+        assert [(uri, neg) for uri, _, neg in rows()] == [(first, False), (second, False), (third, False)]
+        erase(result.store, MARA, "asked", wall_now(), folders_from_settings())
+        assert [uri for uri, _, neg in rows() if neg] == [OFFERED]
+        assert {uri for uri, _, neg in rows() if not neg} == {SECOND, THIRD}
+        tasks.label_lanes.call_local()
+        assert len(rows()) == 3
+        choose(result, "off")
+        tasks.label_lanes.call_local()
+        assert [neg for _, _, neg in rows()] == [True, True, True]
+        runtime.stop()
 
 
 LANES = st.lists(
