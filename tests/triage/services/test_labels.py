@@ -141,6 +141,7 @@ def test_the_worker_labels_what_repositories_publish_and_takes_back_what_was_era
         tasks.label_lanes.call_local()
         first, second, third = sorted([OFFERED, SECOND, THIRD])
         assert [(uri, neg) for uri, _, neg in rows()] == [(first, False), (second, False), (third, False)]
+        result.store.tombstones.key = b"a key of the drive"
         erase(result.store, MARA, "asked", wall_now(), folders_from_settings())
         assert [uri for uri, _, neg in rows() if neg] == [OFFERED]
         assert {uri for uri, _, neg in rows() if not neg} == {SECOND, THIRD}
