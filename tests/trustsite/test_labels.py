@@ -36,9 +36,7 @@ def run(*arguments: str) -> str:
     return out.getvalue().strip()
 
 
-def test_the_document_names_key_and_service_and_shows_a_new_key_at_once(
-    client: Client, served: Settings
-) -> None:
+def test_the_document_names_key_and_service_and_shows_a_new_key_at_once(client: Client, served: Settings) -> None:
     answer = client.get(DOCUMENT)
     (method,), (service,) = answer.json()["verificationMethod"], answer.json()["service"]
     assert answer.json()["id"] == SOURCE
