@@ -68,6 +68,7 @@ urlpatterns = [
     path("act/undo", actions.undo, name="undo"),
     path("act/send", actions.send, name="send_kept"),
     path("act/unpublish", actions.take_back_approval, name="take_back_approval"),
+    path("act/label", actions.label, name="label_lane"),
     path("act/merge", actions.merge, name="merge"),
     path("act/bulk", actions.bulk_approve, name="bulk_approve"),
     path("act/look", actions.look, name="look"),

@@ -20,6 +20,7 @@ from environs import Env, EnvError
 from environs import validate as check
 
 from ingest.atproto.syntax import MalformedDid, parse_account, parse_handle
+from ingest.oauth.records import check_definition
 from ingest.records import registry
 from scoring.diff.globs import check_patterns
 from scoring.review.costs import parse_prices
@@ -184,7 +185,6 @@ MARK_PATH = ROOT / drive.MARKER if PLACE.mode == "drive" else None  # tells the 
 STATUS_PATH = ROOT / "status.json"
 SECRET_KEY = SimpleLazyObject(partial(drive.key, ROOT, "django"))
 AUDIT_KEY = SimpleLazyObject(partial(drive.key, ROOT, "audit"))  # of the audit draw, and of the marks around data
-
 WEBHOOK_KEY = SimpleLazyObject(partial(drive.key, ROOT, "webhook"))  # signs messages to WEBHOOK_URL
 OAUTH_KEY = SimpleLazyObject(partial(drive.key, ROOT, "oauth"))  # encrypts the secrets of AT Protocol sign-ins
 OAUTH_CLIENT_KEYS = ROOT / "keys" / "oauth_client.json"  # what this site signs its requests for tokens with
@@ -341,6 +341,7 @@ if PUBLIC_ORIGIN and not validate_host(PUBLIC_ORIGIN.removeprefix("https://"), A
 LABELER_BIND: str = env.str("LABELER_BIND", "", validate=bind) if PLACE.mode == "drive" else ""
 if LABELER_BIND and not PUBLIC_ORIGIN:
     raise EnvError("LABELER_BIND needs PUBLIC_ORIGIN, whose name signs the labels: set both, or neither.")
+LANE_LABEL: str = env.str("LANE_LABEL", "", validate=read_by(check_definition))
 MERGE_ON_FORGE: bool = env.bool("MERGE_ON_FORGE", False)
 API_REQUESTS_A_MINUTE: int = env.int("API_REQUESTS_A_MINUTE", 1200, validate=check.Range(min=1))
 API_ANONYMOUS_A_MINUTE: int = env.int("API_ANONYMOUS_A_MINUTE", 120, validate=check.Range(min=1))
@@ -370,8 +371,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"{_VALIDATORS}.UserAttributeSimilarityValidator", "OPTIONS": {"user_attributes": ("handle", "did")}},
 ]
 LANGUAGE_CODE = "en"
-USE_I18N = False
-USE_TZ = True
+USE_I18N, USE_TZ = False, True
 TIME_ZONE = "UTC"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 # Changed bytes get a new address, so a browser may cache them for a year. No file is collected before a start.

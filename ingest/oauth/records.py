@@ -1,12 +1,14 @@
 """The records that people write into their own repositories by this site. Pure; times are naive UTC."""
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from ingest.atproto.syntax import NAMESPACE
+from ingest.atproto.syntax import NAMESPACE, is_did
 
 COMMENT, STATUS, VOUCH = f"{NAMESPACE}feed.comment", f"{NAMESPACE}repo.pull.status", f"{NAMESPACE}graph.vouch"
+LABEL, DEFINITION = f"{NAMESPACE}label.op", f"{NAMESPACE}label.definition"
 MARKDOWN = f"{NAMESPACE}markup.markdown"
 
 
@@ -35,6 +37,29 @@ def make_vouch(reason: str, evidence: Sequence[str], now: datetime) -> dict[str,
     """Return a vouch; `evidence` are at-uris of merged pull requests. Its key is the DID of whom it is for."""
     record: dict[str, Any] = {"kind": "vouch", "createdAt": _stamp(now)}
     return record | ({"reason": reason} if reason else {}) | ({"evidences": list(evidence)} if evidence else {})
+
+
+def make_label(pull_uri: str, definition: str, value: str, now: datetime) -> dict[str, Any]:
+    """Return what puts a label of Tangled on a pull request; `definition` is the at-uri of the label's definition."""
+    return {"subject": pull_uri, "add": [{"key": definition, "value": value}], "delete": [], "performedAt": _stamp(now)}
+
+
+def make_definition(values: Sequence[str], now: datetime) -> dict[str, Any]:
+    """Return the definition of the label of lanes; a repository that subscribes to it can be labelled with it."""
+    return {
+        "name": "sunstead-lane",
+        "valueType": {"type": "string", "format": "any", "enum": list(values)},
+        "scope": [f"{NAMESPACE}repo.pull"],
+        "multiple": False,
+        "createdAt": _stamp(now),
+    }
+
+
+def check_definition(uri: str) -> None:
+    """Raise ValueError for a text that is neither empty nor the at-uri of a label's definition."""
+    match = re.fullmatch(rf"at://([^/]+)/{re.escape(DEFINITION)}/[A-Za-z0-9._:~-]{{1,512}}", uri)
+    if uri and (match is None or not is_did(match[1])):
+        raise ValueError(f"it is not an address such as at://did:plc:…/{DEFINITION}/sunstead-lane")
 
 
 def _stamp(now: datetime) -> str:

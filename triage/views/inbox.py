@@ -171,6 +171,7 @@ def pane(
         "merge_place": merge_place(snapshot, uri) if merge_commands and session else None,
         "publishable": row_actions.publishable_approval(act, session.person, uri) if session else None,
         "published": own_records.published_approval(session.person, uri) if session else None,
+        "label": own_records.label_to_offer(session.person, snapshot, uri, timezone.now()) if session else None,
         "is_merge_unclear": bool(merge_commands and session and unclear_attempt(uri, timezone.now())),
         "offered": offered,
         "next": reverse("queue") + filters.opening("") if offered else address or reverse("pull", args=[uri]),
