@@ -44,17 +44,6 @@ def make_label(pull_uri: str, definition: str, value: str, now: datetime) -> dic
     return {"subject": pull_uri, "add": [{"key": definition, "value": value}], "delete": [], "performedAt": _stamp(now)}
 
 
-def make_definition(values: Sequence[str], now: datetime) -> dict[str, Any]:
-    """Return the definition of the label of lanes; a repository that subscribes to it can be labelled with it."""
-    return {
-        "name": "sunstead-lane",
-        "valueType": {"type": "string", "format": "any", "enum": list(values)},
-        "scope": [f"{NAMESPACE}repo.pull"],
-        "multiple": False,
-        "createdAt": _stamp(now),
-    }
-
-
 def check_definition(uri: str) -> None:
     """Raise ValueError for a text that is neither empty nor the at-uri of a label's definition."""
     match = re.fullmatch(rf"at://([^/]+)/{re.escape(DEFINITION)}/[A-Za-z0-9._:~-]{{1,512}}", uri)

@@ -194,7 +194,7 @@ def test_who_may_push_says_a_public_lane_as_a_label_of_tangled_where_the_experim
     form = {"uri": OFFERED, "next": f"/pull/{OFFERED}"}
     store = ana.site.result.store
     with store.write() as txn:
-        reasons = '[{"code":"high_flag","params":{}}]'
+        reasons = '[{"code":"high_flag","params":{"count":1}}]'
         txn.execute("update current_decisions set lane = 'needs_human', reasons = ?", [reasons])
         txn.execute("update repository_settings set publish = 'delayed', publish_since = timestamp '2026-01-01'")
     ana.site.publish()
