@@ -231,14 +231,20 @@ def chromium() -> str:
 
 
 @pytest.fixture(scope="session")
-def real_network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealNetwork]:
-    """A real data server and PLC directory on loopback; without `make peers` this skips, REQUIRE_PEERS=1 fails."""
+def peer_modules() -> Path:
+    """The folder with the reference's own code; without `make peers` this skips, REQUIRE_PEERS=1 fails."""
     modules = Path(os.environ.get("PEERS_DIR", ""))
     if shutil.which("node") is None:
         _missing("REQUIRE_PEERS", "Node is not on the PATH")
     if not (modules / "node_modules" / "@atproto" / "pds").is_dir():
         _missing("REQUIRE_PEERS", "the real peers are not installed: run `make peers`")
-    with RealNetwork(modules, tmp_path_factory.mktemp("peers")) as network:
+    return modules
+
+
+@pytest.fixture(scope="session")
+def real_network(peer_modules: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealNetwork]:
+    """A real data server and PLC directory on loopback."""
+    with RealNetwork(peer_modules, tmp_path_factory.mktemp("peers")) as network:
         yield network
 
 

@@ -10,8 +10,8 @@ from tests.sources import PROJECT
 # Groups inside a package: each imports only what stands left of it, and the modules beside it.
 ORDER = {
     "ingest": """
-        clock+errors+files+json_decoding http atproto oauth store records git lookups stream backfill history_import
-        erasure backup worker tasks
+        clock+errors+files+json_decoding http atproto oauth labels store records git lookups stream backfill
+        history_import erasure backup worker tasks
     """,
     "scoring": """
         types+thresholds+formatting diff config trust dataset models certificates gate explain packages scanners
@@ -22,7 +22,7 @@ ORDER = {
         context+http_cache api views tasks+urls+templatetags
     """,
     "trustsite": """
-        settings+drive+command_line+logs+hops+urls+wsgi+setup ops worker doctor publishing world+standins demo
+        settings+drive+command_line+logs+hops+urls+wsgi+setup ops worker doctor publishing labels world+standins demo
         management
     """,
 }
@@ -60,6 +60,7 @@ MAY_IMPORT = {
         "ingest.http.fetcher",
         "ingest.http.sockets.end_within",
         "ingest.json_decoding",
+        "ingest.labels",
         "ingest.lookups.forge",  # a maintainer's click merges at once
         "ingest.oauth",
         "ingest.store",
@@ -91,6 +92,7 @@ PICKLES = {"cloudpickle", "dill", "marshal", "pickle", "shelve"}
 # Modules that are given all they judge: by the folder they lie in; "*" is every module of the folder.
 PURE_IN = {
     "ingest/atproto": "*",
+    "ingest/labels": "signing",
     "ingest/oauth": "client records scopes",
     "scoring": "formatting thresholds types",
     "scoring/anonymise": "*",

@@ -17,10 +17,12 @@ from triage import middleware
 from triage.access.oauth.attempts import forget_expired
 from triage.access.oauth.keys import remove_unbound_keys
 from triage.access.oauth.sessions import end_unused, revoke_ended
+from triage.models import Label
 from triage.models.outbox import next_due
 from triage.services import own_records, snoozing
 from triage.services.actions import WINDOW
 from triage.services.deliveries import deliver
+from triage.services.labels import update_labels
 from triage.services.public_lanes import public_lanes, published_mode
 from triage.services.publisher import Publisher
 from triage.services.publishing import note_lanes, service_account
@@ -28,7 +30,7 @@ from triage.services.webhooks import forget, note_changes, send_due
 
 log = logging.getLogger(__name__)
 EVERY_SECONDS = 60.0  # the sweep comes that often anyway
-NEWEST_TABLE = "triage_publishedrecord"
+NEWEST_TABLE = "triage_label"
 ON_THE_QUEUE = 1_000  # without a worker nothing is taken off the queue
 
 
@@ -113,6 +115,25 @@ def send_own_records() -> None:
 def look_for_own_records() -> None:
     """Send what no wake-up came for."""
     send_own_records()
+
+
+@huey.periodic_task(crontab(minute="*"))
+@huey.lock_task("label_lanes")
+def label_lanes() -> None:
+    """Bring the labels to what may be told publicly now; where none are served, take back those that were."""
+    if not _has_tables():
+        return
+    runtime = current()
+    now = runtime.clock.now()
+    try:
+        if settings.LABELER_BIND:
+            with runtime.store.read() as rows:
+                lanes = public_lanes(rows, now)
+            update_labels(lanes, now)
+        elif Label.objects.exists():
+            update_labels((), now)
+    finally:
+        close_old_connections()
 
 
 @huey.periodic_task(crontab(minute="*"))

@@ -12,6 +12,7 @@ from triage.views import (
     diff,
     feed,
     inbox,
+    labels,
     lane,
     lists,
     maintainers,
@@ -71,6 +72,7 @@ urlpatterns = [
     path("act/undo", actions.undo, name="undo"),
     path("act/send", actions.send, name="send_kept"),
     path("act/unpublish", actions.take_back_approval, name="take_back_approval"),
+    path("act/label", actions.label, name="label_lane"),
     path("act/merge", actions.merge, name="merge"),
     path("act/bulk", actions.bulk_approve, name="bulk_approve"),
     path("act/look", actions.look, name="look"),
@@ -114,5 +116,6 @@ urlpatterns = [
     path("oauth/end", oauth.end, name="oauth_end"),
     path("oauth/client-metadata.json", oauth.metadata, name="oauth_metadata"),
     path("oauth/jwks.json", oauth.jwks, name="oauth_jwks"),
+    path(".well-known/did.json", labels.did_document, name="did_document"),
     path("sign-out", sign_in.sign_out, name="sign_out"),
 ]

@@ -20,6 +20,7 @@ from environs import Env, EnvError
 from environs import validate as check
 
 from ingest.atproto.syntax import MalformedDid, parse_account, parse_handle
+from ingest.oauth.records import check_definition
 from ingest.records import registry
 from scoring.diff.globs import check_patterns
 from scoring.review.costs import parse_prices
@@ -188,6 +189,7 @@ TOMBSTONE_KEY = SimpleLazyObject(partial(drive.key, ROOT, "tombstones"))  # of t
 WEBHOOK_KEY = SimpleLazyObject(partial(drive.key, ROOT, "webhook"))  # signs messages to WEBHOOK_URL
 OAUTH_KEY = SimpleLazyObject(partial(drive.key, ROOT, "oauth"))  # encrypts the secrets of AT Protocol sign-ins
 OAUTH_CLIENT_KEYS = ROOT / "keys" / "oauth_client.json"  # what this site signs its requests for tokens with
+LABEL_KEY = ROOT / "keys" / "label"  # signs labels
 
 # --- Where the stream comes from. ------------------------------------------------------------------------------------
 JETSTREAM_URLS: list[str] = env.list(
@@ -306,11 +308,7 @@ CLAUDE_SCREEN: bool = env.bool("CLAUDE_SCREEN", False)
 # As of 2026-11-20: dollars for a million tokens of input, output, cache written (for five minutes) and cache read.
 CLAUDE_PRICES: list[str] = env.list(
     "CLAUDE_PRICES",
-    [
-        "claude-sonnet-4-6=3/15/3.75/0.3",
-        "claude-haiku-4-5-20251001=1/5/1.25/0.1",
-        "claude-opus-4-8=5/25/6.25/0.5",
-    ],
+    ["claude-sonnet-4-6=3/15/3.75/0.3", "claude-haiku-4-5-20251001=1/5/1.25/0.1", "claude-opus-4-8=5/25/6.25/0.5"],
     validate=read_by(parse_prices),
 )
 for _model in (CLAUDE_MODEL, CLAUDE_HARD_MODEL, CLAUDE_SCREEN_MODEL):
@@ -341,6 +339,10 @@ PUBLIC_ORIGIN: str = env.str("PUBLIC_ORIGIN", "", validate=public_origin) if PLA
 SECURE_COOKIES: bool = env.bool("SECURE_COOKIES", bool(PUBLIC_ORIGIN))
 if PUBLIC_ORIGIN and not validate_host(PUBLIC_ORIGIN.removeprefix("https://"), ALLOWED_HOSTS):
     raise EnvError(f"PUBLIC_ORIGIN={PUBLIC_ORIGIN} names a host that ALLOWED_HOSTS does not allow: add it there.")
+LABELER_BIND: str = env.str("LABELER_BIND", "", validate=bind) if PLACE.mode == "drive" else ""
+if LABELER_BIND and not PUBLIC_ORIGIN:
+    raise EnvError("LABELER_BIND needs PUBLIC_ORIGIN, whose name signs the labels: set both, or neither.")
+LANE_LABEL: str = env.str("LANE_LABEL", "", validate=read_by(check_definition))
 MERGE_ON_FORGE: bool = env.bool("MERGE_ON_FORGE", False)
 API_REQUESTS_A_MINUTE: int = env.int("API_REQUESTS_A_MINUTE", 1200, validate=check.Range(min=1))
 API_ANONYMOUS_A_MINUTE: int = env.int("API_ANONYMOUS_A_MINUTE", 120, validate=check.Range(min=1))
@@ -370,8 +372,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"{_VALIDATORS}.UserAttributeSimilarityValidator", "OPTIONS": {"user_attributes": ("handle", "did")}},
 ]
 LANGUAGE_CODE = "en"
-USE_I18N = False
-USE_TZ = True
+USE_I18N, USE_TZ = False, True
 TIME_ZONE = "UTC"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 # Changed bytes get a new address, so a browser may cache them for a year. No file is collected before a start.
@@ -478,8 +479,7 @@ CORS_URLS_REGEX = (
     r"/(?:(?:score|trust)/.*|(?:score|pull|queue|lanes|leaderboard|metrics|digest|thresholds|health)"
     r"|(?:approved|openapi)\.json|review/pr(?:/.*)?)\Z"
 )
-CORS_ALLOW_METHODS = ["GET", "POST"]
-CORS_ALLOW_HEADERS = ["authorization", "content-type", "if-none-match"]
+CORS_ALLOW_METHODS, CORS_ALLOW_HEADERS = ["GET", "POST"], ["authorization", "content-type", "if-none-match"]
 CORS_EXPOSE_HEADERS = ["etag", "retry-after"]
 CACHES = {  # counts of throttles: with Django's 300 entries a visitor with as many addresses would reset them
     "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "OPTIONS": {"MAX_ENTRIES": 100_000}}
@@ -491,10 +491,10 @@ LOGGING = {
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": env.str("LOG_LEVEL", "WARNING", validate=check.OneOf(LEVELS))},
-    # Anybody can send any Host header; the answer gives the remedy, and a traceback for each would fill the log.
     "loggers": {
+        # Anybody can send any Host header; the answer gives the remedy, and a traceback for each would fill the log.
         "django.security.DisallowedHost": {"level": "CRITICAL", "propagate": True},
-        # One line for each request that waits for a thread: at a thousand a second they are most of the log.
+        # One line for each waiting request: at a thousand a second they are most of the log.
         "waitress.queue": {"level": "ERROR", "propagate": True},
     },
 }

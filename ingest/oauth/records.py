@@ -2,13 +2,15 @@
 
 import base64
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from ingest.atproto.syntax import NAMESPACE
+from ingest.atproto.syntax import NAMESPACE, is_did
 
 COMMENT, STATUS, VOUCH = f"{NAMESPACE}feed.comment", f"{NAMESPACE}repo.pull.status", f"{NAMESPACE}graph.vouch"
+LABEL, DEFINITION = f"{NAMESPACE}label.op", f"{NAMESPACE}label.definition"
 MARKDOWN = f"{NAMESPACE}markup.markdown"
 
 
@@ -84,6 +86,18 @@ def make_service(
 def add_time(record: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """Return the record with the moment of its publication."""
     return {**record, "createdAt": _stamp(now)}
+
+
+def make_label(pull_uri: str, definition: str, value: str, now: datetime) -> dict[str, Any]:
+    """Return what puts a label of Tangled on a pull request; `definition` is the at-uri of the label's definition."""
+    return {"subject": pull_uri, "add": [{"key": definition, "value": value}], "delete": [], "performedAt": _stamp(now)}
+
+
+def check_definition(uri: str) -> None:
+    """Raise ValueError for a text that is neither empty nor the at-uri of a label's definition."""
+    match = re.fullmatch(rf"at://([^/]+)/{re.escape(DEFINITION)}/[A-Za-z0-9._:~-]{{1,512}}", uri)
+    if uri and (match is None or not is_did(match[1])):
+        raise ValueError(f"it is not an address such as at://did:plc:…/{DEFINITION}/sunstead-lane")
 
 
 def _stamp(now: datetime) -> str:

@@ -49,6 +49,7 @@ class Act(StrEnum):
     TAKE_BACK_COMMENT = "take back a comment"
     APPROVE = "publish an approval"
     TAKE_BACK_APPROVAL = "take back an approval"
+    LABEL = "label"
 
 
 def parse_scope(text: str) -> tuple[Permission, ...]:
@@ -109,6 +110,7 @@ def act_scope(act: Act, authority: str) -> str:
         Act.TAKE_BACK_COMMENT: _repo("feed.comment", "delete"),
         Act.APPROVE: f"repo:{authority}.approval?action=create",
         Act.TAKE_BACK_APPROVAL: f"repo:{authority}.approval?action=delete",
+        Act.LABEL: _repo("label.op", "create"),
     }
     return f"{IDENTITY} {scopes[act]}"
 

@@ -80,6 +80,7 @@ def refusal(root: Path, **environment: str) -> str:
         ("PUBLIC_ORIGIN", "https://10.0.0.1"),
         ("PUBLIC_ORIGIN", "https://triage.local"),
         ("PUBLIC_ORIGIN", "https://triage.example"),
+        ("LABELER_BIND", "8002"),
         ("REVIEW_DOLLARS_A_DAY", "-1"),
         *((name, "relative/path") for name in PATHS),
     ],
@@ -102,6 +103,13 @@ def test_a_refused_setting_reads_as_a_sentence(tmp_path: Path) -> None:
 def test_a_fast_lane_that_begins_below_the_human_one_is_refused_naming_both(tmp_path: Path) -> None:
     assert "T_HIGH=0.4 is below T_LOW=0.5" in refusal(tmp_path, T_HIGH="0.4", T_LOW="0.5")
     assert read(tmp_path, T_HIGH="0.5", T_LOW="0.5")["T_HIGH"] == 0.5
+
+
+def test_labels_without_a_public_name_to_sign_them_are_refused(tmp_path: Path) -> None:
+    bind = {"LABELER_BIND": "127.0.0.1:8002"}
+    assert "LABELER_BIND needs PUBLIC_ORIGIN" in refusal(tmp_path, **bind)
+    named = {"PUBLIC_ORIGIN": "https://triage.sunstead.org", "ALLOWED_HOSTS": "triage.sunstead.org"}
+    assert read(tmp_path, **bind, **named)["LABELER_BIND"] == "127.0.0.1:8002"
 
 
 def test_a_content_risk_that_is_clear_and_alarming_at_once_is_refused(tmp_path: Path) -> None:

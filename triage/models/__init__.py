@@ -20,6 +20,7 @@ from triage.models.actions import (
     ReadingTime,
     Snooze,
 )
+from triage.models.labels import Label
 from triage.models.oauth import OAuthRequest, OAuthSession
 from triage.models.outbox import DeliveryRun, OutboxEntry, ToldState, WebhookDelivery
 from triage.models.own_records import OwnRecord
@@ -36,6 +37,7 @@ __all__ = [
     "EstimatedLane",
     "FirstAdminCode",
     "HandledIncident",
+    "Label",
     "LaneClosure",
     "LeaderboardWish",
     "Lease",

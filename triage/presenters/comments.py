@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from django.conf import settings
 
-from ingest.oauth.records import COMMENT, STATUS, VOUCH
+from ingest.oauth.records import COMMENT, LABEL, STATUS, VOUCH
 from scoring.formatting import visible
 from scoring.queries.read import Comment
 from triage.models import Action, OAuthSession, OwnRecord
@@ -45,6 +45,7 @@ class OwnAccount:
     comment_record: str = COMMENT
     status_record: str = STATUS
     vouch_record: str = VOUCH
+    label_record: str = LABEL
     approval_record: str = ""
 
 

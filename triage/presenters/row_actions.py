@@ -397,6 +397,7 @@ SENT_WORDS = {
     Act.CLOSE: "Request to close {} goes to Tangled.",
     Act.APPROVE: "Your approval of {} is published.",
     Act.TAKE_BACK_APPROVAL: "Your published approval of {} is taken back.",
+    Act.LABEL: "Your label on {} goes to Tangled.",
     Act.VOUCH: "Your vouch goes to Tangled.",
     Act.TAKE_BACK_VOUCH: "Your vouch is taken back on Tangled.",
 }

@@ -1,6 +1,7 @@
 """Remove a person from the web process's own tables: account, sign-in methods, tokens, sessions, maintainerships."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from django.contrib.sessions.models import Session
@@ -17,6 +18,7 @@ from triage.models import (
     Change,
     ContributorLink,
     EstimatedLane,
+    Label,
     LaneClosure,
     LeaderboardWish,
     Lease,
@@ -33,6 +35,7 @@ from triage.models import (
     ToldState,
     WebhookDelivery,
 )
+from triage.services.labels import take_back
 from triage.services.publishing import forget_published, records_about
 
 ACTION = ("kind", "outcome", "note", "findings", "scanner", "pull_uri", "made_at", "undone_at")
@@ -57,6 +60,7 @@ def forget_account(did: str, handle: str | None) -> int:
         deleted += _forget_settings(did)
         deleted += _forget_decisions(did)
         deleted += _forget_actions(did)
+        deleted += take_back(did, datetime.now(UTC).replace(tzinfo=None))
         deleted += _forget_told(did)
         deleted += forget_published(did, timezone.now())
         deleted += _strike_changes(did, person)
@@ -207,6 +211,7 @@ def said_by(did: str) -> dict[str, Any]:
             Snooze.objects.filter(pull_uri__startswith=f"at://{did}/").values("pull_uri", "made_at", "until")
         ),
         "public_records": records_about(did),
+        "labels": list(Label.objects.filter(uri__startswith=f"at://{did}/").values("uri", "cid", "val", "neg")),
         "webhook_messages": list(WebhookDelivery.objects.filter(body__contains=did).values("body", "delivered_at")),
     }
 

@@ -20,14 +20,19 @@ from ingest.atproto.syntax import make_tid
 from ingest.errors import FetchProblem, OAuthRefused
 from ingest.oauth.dpop import DpopSender
 from ingest.oauth.flow import Grant
-from ingest.oauth.records import COMMENT, STATUS, make_approval, make_comment, make_status
+from ingest.oauth.records import COMMENT, LABEL, STATUS, make_approval, make_comment, make_label, make_status
 from ingest.oauth.resource import OwnServer
 from ingest.oauth.scopes import Act, act_scope, missing_scopes
+from ingest.store.snapshots import Snapshot
+from scoring.queries import read
+from scoring.queries.read import PublicLane
 from triage.access.oauth.keys import KeyProblem
 from triage.access.oauth.sessions import SessionEnded, current_grant
 from triage.models import Action, OAuthSession, OwnRecord, Person
 from triage.models.accounts import is_any, log_change
 from triage.services.actions import WINDOW, ActionProblem
+from triage.services.labels import VALUES
+from triage.services.public_lanes import public_lanes
 
 AT_ONCE = 50
 TRIES = 8
@@ -123,6 +128,29 @@ def put_record(session: OAuthSession, draft: Draft, now: datetime, action: Actio
         log_change(session.person, "record.asked", now, row.repo_key, row.subject, record=row.uri)
         transaction.on_commit(wake_worker)
     return row
+
+
+def label_to_offer(person: Person, snapshot: Snapshot, uri: str, now: datetime) -> PublicLane | None:
+    """Return the lane that this person may put on a pull request as a label of Tangled, in their own name.
+
+    It may be told publicly, they may push to its repository, as Tangled asks, and they have not said it yet.
+    """
+    if not settings.LANE_LABEL:
+        return None
+    lanes = public_lanes(snapshot, now.astimezone(UTC).replace(tzinfo=None))
+    lane = next((lane for lane in lanes if lane.uri == uri and lane.lane in VALUES and not lane.shadow), None)
+    if lane is None or lane.repository not in read.pushes_to(snapshot, str(person.did)):
+        return None
+    mine = OwnRecord.objects.filter(person=person, subject=uri, act=Act.LABEL, state__in=STANDING)
+    newest = mine.order_by("-pk").first()
+    return None if newest and newest.record["add"][0]["value"] == VALUES[lane.lane] else lane
+
+
+def send_label(session: OAuthSession, lane: PublicLane, now: datetime) -> OwnRecord:
+    """Have a lane written as a label in the name of the session's person. Raises ScopeNeeded."""
+    moment = now.astimezone(UTC).replace(tzinfo=None)
+    record = make_label(lane.uri, settings.LANE_LABEL, VALUES[lane.lane], moment)
+    return put_record(session, Draft(Act.LABEL, lane.uri, lane.repository, LABEL, new_key(now), record), now)
 
 
 def is_asked(action: Action) -> bool:

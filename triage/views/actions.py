@@ -59,6 +59,7 @@ NO_ACCOUNT_TO_MERGE = "Nothing was merged: sign in with your AT Protocol account
 NOT_OFFERED = "Nothing was merged: the newest round is not approved yet, or its CI failed or still runs."
 NO_ACCOUNT_TO_SEND = "Nothing was sent: sign in with your AT Protocol account first."
 NO_PLACE_TO_SEND = "Nothing was sent: this site cannot ask your server just now. Try again in a minute."
+NO_LABEL = "Nothing was sent: this pull request's lane may not be told now, or you said it already."
 NO_PLACE = "Nothing was merged: this site cannot ask your server just now. Try again in a minute."
 SIGNED_OUT = "Nothing changed: you are signed out. Copy your text, then sign in again."
 Answer = Callable[[Request, Snapshot], HttpResponse]
@@ -137,6 +138,24 @@ def take_back_approval(request: Request, snapshot: Snapshot) -> HttpResponse:
         return to_grant(request, needed.act)
     except (TooBusy, KeyProblem) as problem:
         raise ActionProblem(NO_PLACE_TO_SEND) from problem
+    return HttpResponseRedirect(safe_next(request))
+
+
+@acting_page
+def label(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Put the lane of a pull request (`uri`) on it as a label of Tangled in one's own name, 10 s from now."""
+    subject, now = _subject(snapshot, request.POST.get("uri", "")), timezone.now()
+    require(request, subject.repository_key, Role.MAINTAINER)
+    session = held_session(request)
+    if session is None:
+        raise ActionProblem(NO_ACCOUNT_TO_SEND)
+    lane = own_records.label_to_offer(session.person, snapshot, subject.uri, now)
+    if lane is None:
+        raise ActionProblem(NO_LABEL)
+    try:
+        own_records.send_label(session, lane, now)
+    except own_records.ScopeNeeded as needed:
+        return to_grant(request, needed.act)
     return HttpResponseRedirect(safe_next(request))
 
 

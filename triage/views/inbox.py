@@ -178,6 +178,7 @@ def pane(
         "merged_here": visible(str(merged.person)) if merged else "",
         **(vouching_shown(session, snapshot, row.author.did, now) if merged else {}),
         "unclear": unclear_attempt(uri, now) if merge_commands and session else None,
+        "label": own_records.label_to_offer(session.person, snapshot, uri, now) if session else None,
         "offered": offered,
         "next": reverse("queue") + filters.opening("") if offered else address or reverse("pull", args=[uri]),
     }

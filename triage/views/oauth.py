@@ -20,7 +20,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from ingest.atproto.syntax import LONGEST_DID, NAMESPACE
 from ingest.errors import OAuthRefused
 from ingest.oauth.dpop import DpopSender
-from ingest.oauth.records import COMMENT, STATUS, VOUCH
+from ingest.oauth.records import COMMENT, LABEL, STATUS, VOUCH
 from ingest.oauth.scopes import IDENTITY, Act, act_scope, missing_scopes, scope_to_ask, service_scope
 from triage.access import throttle
 from triage.access.oauth.attempts import (
@@ -57,6 +57,7 @@ GRANTS = {
     ),
     Act.APPROVE: "write that you approved a version of a pull request into your repository",
     Act.TAKE_BACK_APPROVAL: "delete from your repository that you approved a version of a pull request",
+    Act.LABEL: f"put labels on pull requests ({LABEL}) in your name",
     Act.VOUCH: f"write and change your vouches ({VOUCH}) in your repository",
     Act.TAKE_BACK_VOUCH: f"delete your vouches ({VOUCH}) from your repository",
     Act.COMMENT: f"write comments on pull requests ({COMMENT}) into your repository",

@@ -20,7 +20,8 @@ from ingest.oauth.scopes import Act, act_scope, missing_scopes, scope_to_ask
 from tests.ingest.oauth.site import OWN, PLC, Site
 from tests.peers.network import Account, RealNetwork
 
-STATUS, VOUCH, COMMENT = (f"{NAMESPACE}{name}" for name in ("repo.pull.status", "graph.vouch", "feed.comment"))
+NAMES = ("repo.pull.status", "graph.vouch", "feed.comment", "label.op")
+STATUS, VOUCH, COMMENT, LABEL = (f"{NAMESPACE}{name}" for name in NAMES)
 APPROVAL, MERGE = f"{OWN}.approval", f"{NAMESPACE}repo.merge"
 KNOT = "did:web:knot.example.org"
 SUBJECT = "did:plc:aaaaaaaaaaaaaaaaaaaaaaaa"
@@ -95,6 +96,7 @@ ACTS: dict[Act, Callable[[OwnServer, Account], None]] = {
     Act.TAKE_BACK_COMMENT: delete(COMMENT),
     Act.APPROVE: create(APPROVAL),
     Act.TAKE_BACK_APPROVAL: delete(APPROVAL),
+    Act.LABEL: create(LABEL),
 }
 
 

@@ -121,9 +121,11 @@ TABLE: dict[str, tuple[str, str]] = {
     "oauth_end": ("POST /oauth/end session=made-up", "sign sign 404 404 404 404 404"),
     "oauth_metadata": ("GET /oauth/client-metadata.json", "404 404 404 404 404 404 404"),  # without PUBLIC_ORIGIN
     "oauth_jwks": ("GET /oauth/jwks.json", "404 404 404 404 404 404 404"),
+    "did_document": ("GET /.well-known/did.json", "404 404 404 404 404 404 404"),  # where no labels are served
     "oauth_grant": ("GET /oauth/grant?act=comment", "sign sign 403 sign sign sign sign"),  # with their account
     "vouch": (f"POST /c/{MARA}/vouch", "sign sign 403 403 302 302 302"),  # their own record
     "merge": (f"POST /act/merge uri={OFFERED}", "sign sign 403 403 403 400 400"),
+    "label_lane": (f"POST /act/label uri={OFFERED}", "sign sign 403 403 403 400 400"),
     "take_back_approval": ("POST /act/unpublish key=made-up", "sign sign 403 400 400 400 400"),
     "send_kept": ("POST /act/send key=made-up", "sign sign 403 400 400 400 400"),  # they wrote nothing
     "sign_out": ("POST /sign-out", "302 302 302 302 302 302 302"),

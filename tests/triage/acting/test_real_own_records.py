@@ -5,11 +5,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pytest_django import Settings
 
 from ingest.errors import OAuthRefused
-from ingest.oauth.records import COMMENT, STATUS
+from ingest.oauth.records import COMMENT, LABEL, STATUS
 from ingest.oauth.resource import OwnServer
 from ingest.oauth.scopes import Act, act_scope
+from tests.ingest.stream.frames import REPO
 from tests.peers.network import Account
 from tests.scoring.small import OFFERED
 from tests.triage.access.oauth.conftest import Site
@@ -184,6 +186,41 @@ def test_an_ended_session_sends_nothing(ana: Maintaining) -> None:
     assert ana.send() == 0
     assert "sign in again" in OwnRecord.objects.get().problem
     assert ana.records(COMMENT) == []
+
+
+def test_who_may_push_says_a_public_lane_as_a_label_of_tangled_where_the_experiment_is_on(
+    ana: Maintaining, settings: Settings
+) -> None:
+    form = {"uri": OFFERED, "next": f"/pull/{OFFERED}"}
+    store = ana.site.result.store
+    with store.write() as txn:
+        reasons = '[{"code":"high_flag","params":{"count":1}}]'
+        txn.execute("update current_decisions set lane = 'needs_human', reasons = ?", [reasons])
+        txn.execute("update repository_settings set publish = 'delayed', publish_since = timestamp '2026-01-01'")
+    ana.site.publish()
+    settings.LANE_LABEL = "at://did:plc:ewvi7nxzyoun6zhxrhs64oiz/sh.tangled.label.definition/sunstead-lane"
+    assert (ana.browser.post("/act/label", form).status_code, "Label…" in ana.pane()) == (400, False), "no push"
+    with store.write() as txn:
+        number = txn.person_ids([ana.account.did])[ana.account.did]
+        txn.execute(
+            "insert into push_holders select repository_id, ?, 'collaborator', 'knot', null, null from repositories "
+            "where repo_key = ?",
+            [number, REPO],
+        )
+    ana.site.publish()
+    settings.LANE_LABEL, definition = "", settings.LANE_LABEL
+    assert (ana.browser.post("/act/label", form).status_code, "Label…" in ana.pane()) == (400, False), "it is off"
+    settings.LANE_LABEL = definition
+    assert "as a label (<bdi>sh.tangled.label.op</bdi>) into your repository" in ana.pane()
+    assert ana.browser.post("/act/label", form)["Location"].startswith("/oauth/grant?act=label")
+    ana.allow("label")
+    assert ana.browser.post("/act/label", form)["Location"] == f"/pull/{OFFERED}"
+    assert ana.browser.post("/act/label", form).status_code == 400, "twice"
+    assert ana.send() == 1
+    (record,) = ana.records(LABEL)
+    assert record["value"]["subject"] == OFFERED
+    assert record["value"]["add"] == [{"key": definition, "value": "needs-human"}]
+    assert "Label…" not in ana.pane()
 
 
 def test_an_approval_is_published_on_a_click_alone_and_taken_back(ana: Maintaining) -> None:

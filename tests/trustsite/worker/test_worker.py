@@ -58,6 +58,7 @@ class Course:
     link: str
     second: tuple[int, str, str]
     goes_on: bool
+    labels: int
     end: tuple[int, str, str]
 
 
@@ -69,22 +70,27 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
     status, link, err = runs.run("add_maintainer", FIRST, DATA_ROOT=root)
     assert status == 0, err
     peer = f"ws://127.0.0.1:{free_port()}/subscribe"
-    worker = runs.start("worker", DATA_ROOT=root, JETSTREAM_URLS=peer)
+    labels = free_port()
+    public = {"PUBLIC_ORIGIN": "https://triage.sunstead.org", "ALLOWED_HOSTS": "triage.sunstead.org"}
+    public |= {"LABELER_BIND": f"127.0.0.1:{labels}"}
+    worker = runs.start("worker", DATA_ROOT=root, JETSTREAM_URLS=peer, **public)
     try:
         wait_for(lambda: current_number(root / "snapshots") > 1)
+        wait_for(lambda: is_taken(labels), what="the label server")
         second = runs.run("worker", DATA_ROOT=root, JETSTREAM_URLS=peer)
         goes_on = worker.poll() is None
         assert runs.run("add_maintainer", OTHER, DATA_ROOT=root)[0] == 0
     finally:
         worker.send_signal(signal.SIGTERM)
         end = runs.finish(worker, timeout=runs.STOP_SECONDS)
-    return Course(root, worker.pid, link, second, goes_on, end)
+    return Course(root, worker.pid, link, second, goes_on, labels, end)
 
 
 def test_a_worker_stops_within_ten_seconds_of_sigterm_and_lets_go_of_the_store(course: Course) -> None:
     status, _, err = course.end
     assert status == 0, err
     assert "nanobind" not in err
+    assert not is_taken(course.labels)
     assert not (course.root / "duckdb" / "trust.duckdb.wal").exists()
 
 

@@ -14,6 +14,7 @@ from ingest.http.fetcher import Fetcher
 from ingest.worker.status import read_status
 from triage.access.oauth.published import check_documents
 from trustsite.doctor import CHECKS, Check, Finding, Patient, examine, peer_checks
+from trustsite.labels import labels_check
 from trustsite.publishing import publishing_check
 from trustsite.worker.handover import places_from_settings
 
@@ -36,6 +37,7 @@ class Command(BaseCommand):
             setting_values = {name: getattr(settings, name) for name in dir(settings) if name.isupper()}
             checks: list[tuple[str, Check]] = [
                 *CHECKS,
+                ("labels", labels_check(fetcher, network)),
                 ("publishing", publishing_check(fetcher, network)),
                 *(peer_checks(setting_values, fetcher) if network else ()),
             ]

@@ -10,11 +10,13 @@ from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from ingest.errors import StoreProblem
+from ingest.labels.process import LabelServer
 from scoring.review.anthropic_client import Listener, listen, stop_listening
 from scoring.review.settings import ledger_from_settings
 from triage.access.admission import CODE_MINUTES, SignInProblem, make_code
 from triage.access.permissions import has_admin
 from triage.access.tokens import own_origin
+from trustsite.labels import label_config
 from trustsite.logs import keep_log
 from trustsite.ops.metrics import Asked, Traces, WorkerCollector, lag_of, serve
 from trustsite.worker.handover import FOLLOWED_DAYS
@@ -80,6 +82,10 @@ def watched(worker: Worker) -> Generator[None]:
             server = serve(settings.OPS_BIND, worker.measures.registry)
             if server is not None:
                 ends.callback(server.stop)
+        if settings.LABELER_BIND:
+            labels = LabelServer(label_config())
+            labels.start()
+            ends.callback(labels.stop)
         yield
 
 
