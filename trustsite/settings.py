@@ -19,7 +19,7 @@ from django.utils.functional import SimpleLazyObject
 from environs import Env, EnvError
 from environs import validate as check
 
-from ingest.atproto.syntax import MalformedDid, parse_account, parse_handle
+from ingest.atproto.syntax import MalformedDid, is_did, parse_account, parse_handle
 from ingest.records import registry
 from scoring.diff.globs import check_patterns
 from scoring.review.costs import parse_prices
@@ -125,6 +125,14 @@ def account(name: str) -> None:
             raise check.ValidationError(f"{name[:100]!r} is not a handle such as ana.example.com or a DID") from problem
 
 
+def peers(dids: list[str]) -> None:
+    """Refuse more than 20 peers, one twice, and anything else than DIDs: a handle can change hands."""
+    if len(dids) > 20 or len(set(dids)) < len(dids):
+        raise check.ValidationError("name at most 20 peers, each once")
+    if wrong := [did for did in dids if not is_did(did)]:
+        raise check.ValidationError(f"{wrong[0][:100]!r} is not a DID such as did:plc:ewvi7nxzyoun6zhxrhs64oiz")
+
+
 def public_origin(origin: str) -> None:
     """Refuse an origin other than "" and a public https name: data servers fetch our client metadata from no other."""
     host = r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}"
@@ -198,6 +206,7 @@ JETSTREAM_URLS: list[str] = env.list(
 LEXICON_AUTHORITY: str = env.str(
     "LEXICON_AUTHORITY", registry.DEFAULT_AUTHORITY, validate=read_by(registry.build_registry)
 )
+PEERS: list[str] = env.list("PEERS", [], validate=peers)
 KNOT_STREAMS: list[str] = env.list("KNOT_STREAMS", [], validate=each(event_stream))
 PLC_URL: str = env.str("PLC_URL", "https://plc.directory", validate=check.URL(schemes={"https"}))
 BLUESKY_API: str = env.str("BLUESKY_API", "https://public.api.bsky.app", validate=check.URL(schemes={"https"}))

@@ -32,6 +32,12 @@ ACCOUNTS_KEPT = timedelta(days=30)
 # The DIDs with records in the log, even if no host names them.
 KNOWN = "select distinct did from {events} where kind = 'commit' order by did"
 
+PEER = "peer "  # begins the name of the run that reads a peer's repository
+FORMER_PEERS = """
+select distinct author_id from peer_assessments join contributors on contributor_id = author_id
+where did not in (select unnest(?::varchar[]))
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -80,6 +86,26 @@ def begin_first(store: Store, source: str) -> str | None:
         cursor = rows.value("select cursor_us from ingest_state where source = ?", [source])
         was_begun = rows.value("select count(*) from backfills where reason = 'first_start'")
     return None if cursor or was_begun else begin(store, "first_start")
+
+
+def begin_peers(store: Store) -> None:
+    """Enter a run for each new peer, and forget the assessments of accounts that are not peers any more.
+
+    How a former peer's word compared with audits stays: chosen again, it begins with that.
+    """
+    peers = store.tombstones.without(sorted(store.registry.peers))
+    with store.write() as txn:
+        former = txn.rows(FORMER_PEERS, [peers])
+        if former:
+            numbers = [row["author_id"] for row in former]
+            txn.execute("delete from peer_assessments where author_id in (select unnest(?))", [numbers])
+            txn.inputs_changed()
+        run_ids = [PEER + did for did in peers]
+        txn.execute(
+            "delete from backfills where reason = 'peer' and run_id not in (select unnest(?::varchar[]))", [run_ids]
+        )
+    for did, run_id in zip(peers, run_ids, strict=True):
+        begin(store, "peer", [did], [store.registry.assessments], run_id=run_id)
 
 
 def next_run(store: Store, has_hosts: bool = True) -> Run | None:

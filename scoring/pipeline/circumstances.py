@@ -22,8 +22,9 @@ from ingest.store.transaction import Rows
 from scoring.diff.paths import Touched, never_fast_kinds
 from scoring.formatting import display_name
 from scoring.pipeline.interventions import read_closed_pulls, read_open_objections, read_outdated_pulls
+from scoring.pipeline.peers import read_peer_flags
 from scoring.thresholds import RepositoryRules
-from scoring.types import AccountChange, Attestation, Circumstances, Draw, LaneClosed, Pair
+from scoring.types import AccountChange, Attestation, Circumstances, Draw, LaneClosed, Pair, PeerFlag
 
 State = Literal["valid", "missing", "expired", "revoked", "unverifiable"]
 
@@ -212,6 +213,7 @@ class _Facts:
     closures: Mapping[str, tuple[LaneClosed, ...]]
     objected: Mapping[str, Literal["contributor", "maintainer"]]
     outdated: frozenset[str]
+    peer_flags: Mapping[str, tuple[PeerFlag, ...]]
 
 
 def read_circumstances(
@@ -260,6 +262,7 @@ def _read_facts(rows: Rows, moment: Moment, pulls: Sequence[Mapping[str, Any]]) 
         closures=read_closed_pulls(rows, moment.now),
         objected=read_open_objections(rows),
         outdated=frozenset(read_outdated_pulls(rows)),
+        peer_flags=read_peer_flags(rows, moment.now),
     )
 
 
@@ -297,6 +300,7 @@ def _circumstances(
         closures=facts.closures.get(pull["pull_uri"], ()),
         objected=OBJECTED[facts.objected.get(pull["pull_uri"])],
         outdated=pull["pull_uri"] in facts.outdated,
+        peer_flags=facts.peer_flags.get(pull["pull_uri"], ()),
     )
 
 
