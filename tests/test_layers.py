@@ -51,14 +51,18 @@ MAY_IMPORT = {
     "triage": {
         "triage",
         "scoring",
-        "ingest.atproto.syntax",
+        "ingest.atproto",  # who wants to know whether a published record is true waits for the answer
+        "ingest.clock",
         "ingest.errors",
         "ingest.files",
         "ingest.http.fetcher",
         "ingest.http.sockets.end_within",
         "ingest.json_decoding",
         "ingest.lookups.forge",  # a maintainer's click merges at once
+        "ingest.lookups.records",
         "ingest.oauth",
+        "ingest.records.assessment",
+        "ingest.records.fields",
         "ingest.store",
         "ingest.tasks",
         "ingest.worker",
@@ -114,7 +118,7 @@ PURE_IN = {
     "triage/diff_page": "facts highlight",
     "triage/forms": "*",
     "triage/presenters": """
-        about contributor freshness lane pills review rights rows setup text
+        about contributor freshness lane peers pills review rights rows setup text
     """,
 }
 PURE = {f"{folder}/{name}.py" for folder, names in PURE_IN.items() for name in names.split()}

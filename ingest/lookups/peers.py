@@ -24,7 +24,7 @@ AGAIN = timedelta(hours=6)  # a withdrawn assessment that the stream missed is f
 
 # Due again at once if the record was rewritten since, unless the last look-up failed.
 DUE = """
-select a.uri as subject, a.record_cid, a.rev, c.did as payer, 0 as rank, a.changed_at as since,
+select a.uri as subject, a.record_cid, a.rev, c.did as payer, 0 as rank, a.learned_at as since,
   coalesce(f.attempts, 0) as attempts,
   (select max(n.proven_rev) from peer_assessments n where n.author_id = a.author_id) as newest_rev
 from peer_assessments a join contributors c on c.contributor_id = a.author_id

@@ -142,10 +142,10 @@ class AssessmentRows:
         """Take a version; what was proven of an older one stays beside it until this one is proven."""
         if not place.counts or place.witness or place.gone is not None:
             return
-        row = {"uri": event.uri, "author_id": self._people[event.did], "seen_at": event.seen_at}
-        row = {**UNPROVEN, **self._rows.get(event.uri, row)}
-        newest = {"record_cid": event.cid, "rev": event.rev, "subject_uri": record.subject_uri}
-        self._rows[event.uri] = row | newest | {"changed_at": event.seen_at}
+        row = {**UNPROVEN, **self._rows.get(event.uri, {})}
+        names = {"uri": event.uri, "author_id": self._people[event.did], "subject_uri": record.subject_uri}
+        newest = {"record_cid": event.cid, "rev": event.rev, "learned_at": event.seen_at}
+        self._rows[event.uri] = row | names | newest
         self._deleted.pop(event.uri, None)
 
     def delete(self, event: Event, place: Place) -> None:

@@ -43,6 +43,13 @@ ATTESTATION_WORDS: Mapping[str, str] = {
     "attestation_revoked": "it was revoked",
     "attestation_unverifiable": "it could not be verified",
 }
+# The lanes of assessments that other sites publish, as said of a pull request.
+PEER_DECISIONS: Mapping[str, str] = {
+    "fast_lane": "in the fast lane",
+    "normal_queue": "needs a review",
+    "needs_human": "needs a person",
+    "withdrawn": "withdrawn",
+}
 # What would meet the condition; None: nothing would, because a person always looks at such a change.
 WOULD_LIFT: Mapping[str, str | None] = {
     "objection_open": "an answer to the objection",

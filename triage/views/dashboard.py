@@ -31,6 +31,7 @@ from triage.presenters import lane_heads, row_actions
 from triage.presenters import text as missing
 from triage.presenters.lane import FEWEST_TOLD
 from triage.presenters.lists import count_lists
+from triage.presenters.peers import standing_words
 from triage.services.lane_closures import banners
 from triage.views.lists import for_any_maintainer
 from triage.views.queue import reading
@@ -60,6 +61,7 @@ def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
         "reread": read.reread(snapshot, settings.R_LOW, settings.R_HIGH),
         "attacked": reports.attack_sentences(read_report(settings.LOG_DIR)) if exact else (),
         "newcomers": histogram.newcomers(fares, now),
+        "peers": [(one.peer, standing_words(one)) for one in read.peer_standings(snapshot)],
         "repositories": sorted(repositories.items(), key=lambda one: (one[1], one[0])),
         "repository": repository,
         "is_unknown": wanted != repository,

@@ -5,8 +5,7 @@ create table peer_assessments (
   record_cid varchar,                 -- this and the next two: of the newest version that is known of
   rev varchar,
   subject_uri varchar not null,       -- the pull request
-  seen_at timestamp not null,
-  changed_at timestamp not null,
+  learned_at timestamp not null,      -- when the stream, or a listing, brought that version
   checked_cid varchar,                -- record_cid when the repository was last asked; another one: its proof is due
   proof varchar,                      -- 'proven', 'refused'; null: not asked yet. Only what is proven counts
   reason varchar,                     -- why it was refused

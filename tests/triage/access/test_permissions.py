@@ -105,6 +105,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "begin_watching": ("POST /setup/begin record=made-up", "sign sign 403 403 403 403 403"),
     "about": ("GET /about", "200 200 200 200 200 200 200"),
     "find": ("GET /find?q=made-up", "200 200 200 200 200 200 200"),  # the same words for everybody
+    "verify": ("POST /verify uri=made-up", "200 200 200 200 200 200 200"),  # the same, and nothing changes
     "api_reference": ("GET /api", "200 200 200 200 200 200 200"),  # as the document: no person, no figure
     "docs": ("GET /docs", "302 302 302 302 302 302 302"),  # to the API page
     "feed": ("GET /feed/made-up.atom", "404 404 404 404 404 404 404"),  # a token opens it, whoever is signed in
