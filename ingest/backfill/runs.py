@@ -21,6 +21,7 @@ from ingest.clock import from_microseconds
 from ingest.files import require_room
 from ingest.records.fields import moment
 from ingest.records.pull_state import OPEN_GAP
+from ingest.records.rows import UNPROVEN
 from ingest.store.archive import read_log
 from ingest.store.database import Store
 from ingest.store.transaction import Rows, Transaction
@@ -32,10 +33,9 @@ ACCOUNTS_KEPT = timedelta(days=30)
 # The DIDs with records in the log, even if no host names them.
 KNOWN = "select distinct did from {events} where kind = 'commit' order by did"
 
-PEER = "peer "  # begins the name of the run that reads a peer's repository
 FORMER_PEERS = """
-select distinct author_id from peer_assessments join contributors on contributor_id = author_id
-where did not in (select unnest(?::varchar[]))
+select a.* from peer_assessments a join contributors c on c.contributor_id = a.author_id
+where a.proof is not null and c.did not in (select unnest(?::varchar[]))
 """
 
 
@@ -89,7 +89,7 @@ def begin_first(store: Store, source: str) -> str | None:
 
 
 def begin_peers(store: Store) -> None:
-    """Enter a run for each new peer, and forget the assessments of accounts that are not peers any more.
+    """Enter a run for each new peer, and forget what accounts said that are not peers any more.
 
     How a former peer's word compared with audits stays: chosen again, it begins with that.
     """
@@ -97,15 +97,10 @@ def begin_peers(store: Store) -> None:
     with store.write() as txn:
         former = txn.rows(FORMER_PEERS, [peers])
         if former:
-            numbers = [row["author_id"] for row in former]
-            txn.execute("delete from peer_assessments where author_id in (select unnest(?))", [numbers])
+            txn.upsert("peer_assessments", [{**row, **UNPROVEN} for row in former])
             txn.inputs_changed()
-        run_ids = [PEER + did for did in peers]
-        txn.execute(
-            "delete from backfills where reason = 'peer' and run_id not in (select unnest(?::varchar[]))", [run_ids]
-        )
-    for did, run_id in zip(peers, run_ids, strict=True):
-        begin(store, "peer", [did], [store.registry.assessments], run_id=run_id)
+    for did in peers:
+        begin(store, "peer", [did], [store.registry.assessments], run_id=f"peer {did}")
 
 
 def next_run(store: Store, has_hosts: bool = True) -> Run | None:

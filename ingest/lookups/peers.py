@@ -31,8 +31,8 @@ from peer_assessments a join contributors c on c.contributor_id = a.author_id
 semi join (from pull_requests semi join watched_repositories using (repository_id) where state = 'open') p
   on p.pull_uri = a.subject_uri
 left join fetches f on f.kind = 'peer_assessment' and f.subject = a.uri
-where f.subject is null or f.due_clock <= $wall
-  or f.attempts = 0 and a.record_cid is distinct from a.checked_cid
+where c.did in (select unnest($peers::varchar[])) and (f.subject is null or f.due_clock <= $wall
+  or f.attempts = 0 and a.record_cid is distinct from a.checked_cid)
 """
 # A change of one of these may change a decision.
 JUDGEMENT = ("subject_cid", "patch_id", "decision", "reasons", "second_hand")
@@ -48,7 +48,7 @@ def fetch_peer_assessments(store: Store, fetcher: Fetcher, plc_url: str, now: da
     """Prove the assessments that are due; return how many. `now` is the present of decisions."""
     kind = Kind(
         "peer_assessment",
-        Due(DUE),
+        Due(DUE, {"peers": sorted(store.registry.peers)}),
         lambda row: _prove(fetcher, plc_url, row),
         lambda txn, results: _write(txn, results, now),
         lambda answer: Note(AGAIN, None if isinstance(answer, tuple) else str(answer)),

@@ -20,6 +20,7 @@ from scoring.thresholds import PEER_WEIGHT
 from scoring.types import PeerFlag
 
 SHRINKAGE = 10  # imagined audits of bad pull requests, and as many of clean ones
+MEMORY = 300  # newest audits of each peer that count: one that turns bad is at 0 after as many
 STALE = timedelta(days=7)  # an assessment whose proof could not be renewed for so long counts no longer
 
 # Assessments that say something of their own about a version: `pull_uri` joins what it is compared with. A site repeats
@@ -62,7 +63,9 @@ order by a.pull_uri, a.uri
 TALLIES = """
 select author_id, count(*) filter (bad) as bad, count(*) filter (not bad) as clean,
   count(*) filter (bad and flagged) as flagged_bad, count(*) filter (not bad and flagged) as flagged_clean
-from peer_outcomes group by author_id
+from (
+  from peer_outcomes qualify row_number() over (partition by author_id order by known_from desc, pull_uri) <= $memory
+) group by author_id
 """
 
 
@@ -109,7 +112,7 @@ def tally_peers(store: Store, now: datetime) -> int:
 
 def read_agreements(rows: Rows) -> dict[int, Agreement]:
     """Return the agreement of each peer with an audited outcome, by its number."""
-    return {row.pop("author_id"): Agreement(**row) for row in rows.rows(TALLIES)}
+    return {row.pop("author_id"): Agreement(**row) for row in rows.rows(TALLIES, {"memory": MEMORY})}
 
 
 def read_peer_flags(rows: Rows, now: datetime) -> dict[str, tuple[PeerFlag, ...]]:

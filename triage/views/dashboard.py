@@ -61,7 +61,9 @@ def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
         "reread": read.reread(snapshot, settings.R_LOW, settings.R_HIGH),
         "attacked": reports.attack_sentences(read_report(settings.LOG_DIR)) if exact else (),
         "newcomers": histogram.newcomers(fares, now),
-        "peers": [(one.peer, standing_words(one)) for one in read.peer_standings(snapshot)],
+        "peers": [
+            (one.peer, standing_words(one)) for one in read.peer_standings(snapshot) if one.peer.did in settings.PEERS
+        ],
         "repositories": sorted(repositories.items(), key=lambda one: (one[1], one[0])),
         "repository": repository,
         "is_unknown": wanted != repository,

@@ -1,6 +1,6 @@
 """What peers say: only what their signed repositories show counts, as much as audits agree, and never upwards."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +15,7 @@ from ingest.atproto.record_proof import cid_text, encode
 from ingest.lookups.peers import fetch_peer_assessments
 from ingest.records.assessment import assessment_key
 from ingest.records.registry import build_registry
-from scoring.pipeline.peers import SHRINKAGE, STALE, Agreement, tally_peers
+from scoring.pipeline.peers import MEMORY, STALE, Agreement, tally_peers
 from scoring.queries.peers import PeerOpinion, peer_opinions, peer_standings
 from scoring.thresholds import PEER_WEIGHT, Thresholds
 from scoring.types import Lane
@@ -97,14 +97,23 @@ class Peers:
 
     def weigh(self, agreement: Agreement, did: str = PEER) -> None:
         """As if audits had compared the peer's word so often."""
+        told = [(True, True)] * agreement.flagged_bad + [(False, True)] * (agreement.bad - agreement.flagged_bad)
+        told += [(True, False)] * agreement.flagged_clean
+        self.audited(told + [(False, False)] * (agreement.clean - agreement.flagged_clean), did)
+
+    def weight(self) -> float:
+        with self.result.reading() as rows:
+            (standing,) = peer_standings(rows)
+        return standing.agreement.weight
+
+    def audited(self, told: Sequence[tuple[bool, bool]], did: str = PEER) -> None:
+        """As if audits had compared the peer's word in this order: had it flagged one, and was that one bad?"""
         with self.result.store.write() as txn:
             number = txn.person_ids([did])[did]
             txn.execute("delete from peer_outcomes where author_id = ?", [number])
-            told = [(True, True)] * agreement.flagged_bad + [(False, True)] * (agreement.bad - agreement.flagged_bad)
-            told += [(True, False)] * agreement.flagged_clean
-            told += [(False, False)] * (agreement.clean - agreement.flagged_clean)
             rows = [
-                {"author_id": number, "pull_uri": f"past {place}", "flagged": flagged, "bad": bad, "known_from": NOW}
+                {"author_id": number, "pull_uri": f"past {place:03}", "flagged": flagged, "bad": bad}
+                | {"known_from": NOW - timedelta(hours=len(told) - place)}
                 for place, (flagged, bad) in enumerate(told)
             ]
             txn.append("peer_outcomes", rows)
@@ -336,18 +345,19 @@ def test_a_weight_lies_below_1_and_is_0_for_a_peer_that_flags_everything_or_noth
     assert found.weight <= max(0, flagged_bad / (bad or 1) - flagged_clean / (clean or 1)) + 1e-9, "shrunk towards 0"
 
 
-def test_a_peer_that_was_right_and_then_flags_everything_loses_its_say_after_a_few_audits() -> None:
-    start = Agreement(bad=20, clean=80, flagged_bad=20)
-    assert start.weight > PEER_WEIGHT
-    weights = [
-        Agreement(20 + more // 20, 80 + more - more // 20, 20 + more // 20, more - more // 20).weight
-        for more in range(1, 2_000)
-    ]
-    assert weights == sorted(weights, reverse=True) or max(weights) <= start.weight
-    silent = next(place for place, weight in enumerate(weights, 1) if weight < PEER_WEIGHT)
-    assert silent <= 60, "told in docs/records.md"
-    assert weights[-1] < 0.1
-    assert SHRINKAGE == 10
+def test_a_peer_that_was_right_and_then_flags_everything_soon_only_informs_and_ends_at_0(world: Peers) -> None:
+    one_in_twenty_is_bad = [place % 20 == 0 for place in range(400)]
+    world.audited([(bad, bad) for bad in one_in_twenty_is_bad])
+    assert (weight := world.weight()) > PEER_WEIGHT
+    weights = []
+    for more in (50, 100, 150, 200, MEMORY):
+        world.audited(
+            [(bad, bad) for bad in one_in_twenty_is_bad] + [(True, bad) for bad in one_in_twenty_is_bad[:more]]
+        )
+        weights.append(world.weight())
+    assert weights == sorted(weights, reverse=True)
+    assert weight > PEER_WEIGHT > weights[2], "150 audits, told in docs/records.md"
+    assert weights[-1] == pytest.approx(0)
 
 
 MOST_PEERS = [f"did:plc:{letter * 24}" for letter in "abcdefghijklmnopqrst"]
