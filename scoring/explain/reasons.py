@@ -45,10 +45,10 @@ ATTESTATION_WORDS: Mapping[str, str] = {
 }
 # The lanes of assessments that other sites publish, as said of a pull request.
 PEER_DECISIONS: Mapping[str, str] = {
-    "fast_lane": "in the fast lane",
-    "normal_queue": "needs a review",
-    "needs_human": "needs a person",
-    "withdrawn": "withdrawn",
+    "fast_lane": "it is in the fast lane",
+    "normal_queue": "it needs a review",
+    "needs_human": "it needs a person",
+    "withdrawn": "it is not judged any more",
 }
 # What would meet the condition; None: nothing would, because a person always looks at such a change.
 WOULD_LIFT: Mapping[str, str | None] = {

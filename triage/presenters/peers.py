@@ -19,8 +19,8 @@ class PeerView:
 
 def opinion_view(opinion: PeerOpinion) -> PeerView:
     said = PEER_DECISIONS[opinion.decision]
-    version = "" if opinion.is_current else ", of another version"
-    return PeerView(visible(opinion.peer.name), opinion.uri, f"{said}{version}", _effect(opinion))
+    version = "" if opinion.is_current else ", but means another version"
+    return PeerView(visible(opinion.peer.name), opinion.uri, f"says that {said}{version}", _effect(opinion))
 
 
 def _effect(opinion: PeerOpinion) -> str:

@@ -86,7 +86,7 @@ class Verifier:
         name, author = self._author(fetched.identity)
         proof = f"The repository of {did} holds it at revision {fetched.proven.rev}, signed by the account's key."
         checks = (author, Check("Proof", "yes", proof), self._version(assessment), *self._grounds(assessment))
-        said = f"{name} says: {PEER_DECISIONS[assessment.decision]}."
+        said = f"{name} says that {PEER_DECISIONS[assessment.decision]}."
         return Verification(uri, True, said, tuple(_claims(assessment)), checks)
 
     def _author(self, identity: Identity) -> tuple[str, Check]:
@@ -159,7 +159,8 @@ def _recompute(data: bytes, digest: str, moment: datetime) -> tuple[str, ...]:
 def _claims(assessment: Assessment) -> Iterator[tuple[str, str]]:
     """Yield what the record says, each with its name; all of it is its author's word."""
     yield "Pull request", assessment.subject_uri
-    yield "Lane", PEER_DECISIONS[assessment.decision] + (" (shown only; its lane is shut)" if assessment.shadow else "")
+    shadow = " (shown only: the lane there is shut)" if assessment.shadow else ""
+    yield "Lane", assessment.decision.replace("_", " ") + shadow
     if assessment.reasons:
         yield "Reasons", ", ".join(reason.replace("_", " ") for reason in assessment.reasons)
     yield "Version", assessment.subject_cid or "none named"

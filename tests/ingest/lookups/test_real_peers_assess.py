@@ -1,4 +1,4 @@
-"""A second site reads what a real account on a real data server assesses: by the firehose, by backfill, with the proof."""
+"""A second site reads and proves what a real account on a real data server assesses, by the firehose and by backfill."""
 
 import time
 from collections.abc import Iterator
@@ -103,7 +103,7 @@ def test_a_second_site_reads_a_peers_assessments_from_its_stream_and_forgets_the
     settings.STAND_IN_ORIGIN = peer.network.origin
     told = StringIO()
     call_command("verify_assessment", peer.uri, stdout=told)
-    assert f"{peer.site.handle} says: needs a review." in told.getvalue()
+    assert f"{peer.site.handle} says that it needs a review." in told.getvalue()
     assert "Version: yes. It is about the version that stands" in told.getvalue()
     peer.site.delete(peer.uri)
     wait_for(lambda: reads([]), what="its deletion")

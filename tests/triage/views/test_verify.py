@@ -17,6 +17,8 @@ from scoring.certificates.certificate import Certificate, write_certificate
 from tests.ingest.atproto.signed import SignedAccount, SignedNetwork, Signer, link_of
 from tests.ingest.stream.frames import MARA, PULL, pull_record, pull_uri
 from tests.scoring.certificates.test_successors import MADE, certificate
+from tests.triage.axe import violations
+from tests.triage.conftest import OpenPage
 from triage.services.verifying import Verification, Verifier
 from triage.views import verify as page
 
@@ -71,7 +73,7 @@ def site_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Sett
 def test_a_proven_assessment_is_told_with_who_says_what_of_which_version(site: Site) -> None:
     found = site.verify()
     assert found.is_proven
-    assert found.answer == f"{SITE} says: in the fast lane."
+    assert found.answer == f"{SITE} says that it is in the fast lane."
     assert dict(found.claims)["Pull request"] == OFFERED
     assert site.state("Version") == ("yes", "It is about the version that stands in its author's repository now.")
     assert site.state("Certificate")[0] == "unknown", "it names none"
@@ -131,8 +133,9 @@ def test_forged_foreign_and_missing_records_are_not_proven(site: Site) -> None:
         f"at://did:key:z/{COLLECTION}/{KEY}",
         f"{URI}/more",
         "at://" + "x" * 5000,
-    ]
-    + [f"at://did:web:localhost%3A1/{PULL}/x", f"at://{SITE}/{COLLECTION}/../x y"],
+        f"at://did:web:localhost%3A1/{PULL}/x",
+        f"at://{SITE}/{COLLECTION}/../x y",
+    ],
 )
 def test_what_is_no_address_of_an_assessment_is_not_asked_for(site: Site, uri: str) -> None:
     site.network.accounts = {}
@@ -162,7 +165,7 @@ def test_hostile_words_of_a_record_are_text(site: Site) -> None:
 
 def test_one_network_gets_few_checks_and_few_run_at_once(site: Site) -> None:
     client = Client()
-    assert page._places.acquire(blocking=False) and page._places.acquire(blocking=False)
+    assert all(page._places.acquire(blocking=False) for _ in range(page.AT_ONCE))
     try:
         busy = client.post("/verify", {"uri": URI})
         assert (busy.status_code, busy["Retry-After"]) == (429, str(page.BUSY_SECONDS))
@@ -171,3 +174,18 @@ def test_one_network_gets_few_checks_and_few_run_at_once(site: Site) -> None:
     answers = [client.post("/verify", {"uri": URI}).status_code for _ in range(page.LIMIT)]
     assert answers == [200] * (page.LIMIT - 1) + [429]
     assert client.get("/verify").status_code == 200
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_in_a_real_browser_it_works_with_and_without_scripts_on_a_phone(
+    site: Site, open_page: OpenPage, scripts: bool
+) -> None:
+    site.name_certificate(certificate())
+    page = open_page(390, scripts=scripts)
+    page.goto(f"/verify?uri={URI}")
+    page.get_by_role("button", name="Verify").click()
+    page.get_by_role("heading", name="Proven").wait_for()
+    for width in (390, 320, 1440):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert not scripts or violations(page) == []
