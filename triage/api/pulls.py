@@ -69,7 +69,7 @@ class ChangeOut(Schema):
 
 
 class PeerOut(Schema):
-    """What another site says about a pull request, proven by its signed repository."""
+    """The judgement of another site about a pull request, proven by its signed repository."""
 
     did: str = Field(description="DID of the site.", examples=[EXAMPLE_DID])
     name: Text = Field(description="Its verified handle, else the shortened DID.")
@@ -79,7 +79,7 @@ class PeerOut(Schema):
     own_word: bool = Field(
         description="False: it rests on others' assessments or repeats this site's, so counts nothing."
     )
-    weight: Share = Field(description="What its word weighs here: its agreement with audited outcomes, from 0.")
+    weight: Share = Field(description="Weight of its word here: its agreement with audited outcomes, from 0.")
     audits: Count = Field(description="Audited pull requests here that it had judged before.")
     lowers: bool = Field(description="It sends this one to a person here; otherwise it only informs.")
 
@@ -126,7 +126,7 @@ class PullOut(Schema):
     explanation: Text = Field(description="Why, in one line.")
     reasons: list[ReasonOut] = Field(description="Strongest first.")
     path: list[PersonOut] = Field(description="Trust path, seed first; empty: none.")
-    peers: list[PeerOut] = Field(description="What other sites say; empty while sealed, and where none says anything.")
+    peers: list[PeerOut] = Field(description="Judgements of other sites; empty while sealed, and where there is none.")
     as_of: datetime = Field(description="Only events seen before this moment counted; RFC 3339, UTC.")
     model_version: str = Field(description="Version of the model that computed calibrated_prob.")
     briefing: Annotated[str, Field(max_length=BRIEFING_LENGTH)] | None = Field(

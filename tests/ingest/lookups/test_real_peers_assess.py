@@ -1,4 +1,4 @@
-"""A second site reads and proves what a real account on a real data server assesses, by the firehose and by backfill."""
+"""A second site reads and proves what a real account on a real data server assesses, by stream and by backfill."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What other sites say is told on the page of the pull request, in JSON and in sum, never before an audit is answered."""
+"""What other sites say is told on the page of a pull request, in JSON and in sum; never before an audit is answered."""
 
 import json
 from collections.abc import Iterator
@@ -27,8 +27,8 @@ def world_fixture(tmp_path: Path, settings: Settings) -> Iterator[Peers]:
         with result.store.write() as txn:
             number = txn.person_ids([PEER])[PEER]
             txn.execute(
-                "update contributors set handle = 'triage.other.example', handle_verified = true where contributor_id = ?",
-                [number],
+                "update contributors set handle = ?, handle_verified = true where contributor_id = ?",
+                ["triage.other.example", number],
             )
         yield world
 
