@@ -154,7 +154,7 @@ SHOWING = {
 }
 SECRET = re.compile(rf"(?:(?:data|decision)~|{PREFIX}|sign-in/)[\w-]{{43}}")
 FREE = {"openapi-json", "api-root"}  # the API's own description names no person and no figure
-ASKING = {"POST /score"}  # a body too long for an address; changes nothing
+ASKING = {"POST /score", "verify"}  # a body too long for an address, a form that asks other servers; change nothing
 CHANGING = [
     *(name for name, (line, _) in TABLE.items() if name not in ASKING and line.startswith(("POST ", "PUT ", "DELETE ")))
 ]
