@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.atproto.record_proof import cid_text, encode
+from ingest.erasure.erase import erase
 from ingest.lookups.peers import fetch_peer_assessments
 from ingest.records.assessment import assessment_key
 from ingest.records.registry import build_registry
@@ -21,6 +22,7 @@ from scoring.thresholds import PEER_WEIGHT, Thresholds
 from scoring.types import Lane
 from tests.conftest import count
 from tests.ingest.atproto.signed import SignedAccount, SignedNetwork, Signer, link_of
+from tests.ingest.erasure.planted import folders_below
 from tests.ingest.stream.frames import CREATED, MARA, SEED, Frames, pull_uri
 from tests.pipeline import UNAUDITED, Result, prepared
 from tests.scoring import small
@@ -403,3 +405,17 @@ def test_no_record_of_any_peer_lifts_a_lane(world: Peers, lane: Lane, thresholds
         lanes.add(world.lane())
     assert all(list(Lane).index(found) <= list(Lane).index(lane) for found in lanes)
     assert Lane.NEEDS_HUMAN in lanes, "some of them lowered it"
+
+
+def test_an_erasure_takes_what_peers_said_of_the_persons_work_and_how_that_compared(
+    world: Peers, tmp_path: Path
+) -> None:
+    world.publish()
+    world.ask()
+    assert world.answer(would_merge=False) == 1
+    world.result.store.tombstones.key = b"a key of the tests"
+    erase(world.result.store, MARA, "by_request", world.now, folders_below(tmp_path))
+    for table in ("peer_assessments", "peer_outcomes"):
+        assert world.result.value(f"select count(*) from {table}") == 0, table
+    sql = "select count(*) from events where did = ? and body is not null"
+    assert world.result.value(sql, [PEER]) == 0
