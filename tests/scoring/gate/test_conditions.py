@@ -344,6 +344,6 @@ def test_missing_anything_never_leads_to_the_fast_lane(
 
 
 def test_every_circumstance_that_can_be_unknown_is_asked_about() -> None:
-    # Unknown, the first two say 'public' and 'not_asked', of which the latter counts as missing; no site has to have peers.
+    # Unknown, two say 'public' and 'not_asked', of which the latter counts as missing; no site has to have peers.
     kept = {"tier", "attestation", "peer_flags"}
     assert set(UNKNOWN) == {field.name for field in fields(Circumstances)} - kept
