@@ -16,6 +16,7 @@ from ingest.git.landings import find_landings
 from ingest.git.mirror import fetch_mirrors
 from ingest.lookups.attestations import fetch_attestations
 from ingest.lookups.engine import forget_future
+from ingest.lookups.peers import fetch_peer_assessments
 from ingest.lookups.people import fetch_identities, fetch_profiles, fetch_push_holders, want_profile
 from ingest.lookups.pull_numbers import read_pages
 from ingest.lookups.rounds import compare_kept, fetch_patches, fetch_runs
@@ -57,6 +58,7 @@ def ask_network() -> None:
         asked_count += compare_kept(store, fetcher, runtime.diff_folder)
         asked_count += fetch_runs(store, fetcher, runtime.diff_folder, now, wall)
     asked_count += fetch_attestations(store, fetcher, runtime.plc_url, runtime.clock.now(), wall)
+    asked_count += fetch_peer_assessments(store, fetcher, runtime.plc_url, runtime.clock.now(), wall)
     asked_count += fetch_profiles(store, fetcher, runtime.bluesky_api, runtime.clock.now(), wall)
     if asked_count:
         runtime.changed("ask_network")

@@ -17,6 +17,7 @@ from scoring.config.policy import policy_from_settings
 from scoring.pipeline.interventions import settle_approvals
 from scoring.pipeline.lane_history import record_shadow
 from scoring.pipeline.lane_thresholds import CERTIFICATES
+from scoring.pipeline.peers import tally_peers
 from scoring.pipeline.score import score
 from scoring.review.by_hand import BUSY, FAILED, MOST_WAITING, drop_old_replies, review_sent
 from scoring.review.pending import review_due
@@ -41,7 +42,7 @@ def wait_while(condition: Callable[[], bool], seconds: float, sleep: Callable[[f
 
 @huey.task()
 def score_everyone() -> None:
-    """Void or fulfil approvals, run a scoring pass if anything changed, and record shadow mode.
+    """Settle approvals, compare peers with audits, run a scoring pass if anything changed, and record shadow mode.
 
     Look-ups and reviews under way are waited for a little: a new pull request that is judged before they end needs a
     second pass.
@@ -49,6 +50,7 @@ def score_everyone() -> None:
     runtime = current()
     wait_while(runtime.preparing, PATIENCE_SECONDS)
     moved = settle_approvals(runtime.store, runtime.clock.now())
+    moved += tally_peers(runtime.store, runtime.clock.now())
     moved += score(runtime.store, runtime.clock, policy_from_settings())
     if record_shadow(runtime.store) + moved:
         runtime.changed("score_everyone")

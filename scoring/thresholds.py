@@ -27,6 +27,8 @@ def items_needed(budget: float, delta: float) -> int:
 
 MOST_LIFT = 0.02  # the most by which a person alone may raise P(clean) under a serving model
 LARGE = 1000  # changed lines with which a change is large: nobody should approve it unread
+# The weight from which a peer's word sends a change to a person; a lighter one is only shown.
+PEER_WEIGHT = 0.5
 
 Condition = Literal[
     "certificate",

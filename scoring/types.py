@@ -218,6 +218,20 @@ class Draw:
 
 
 @dataclass(frozen=True, slots=True)
+class PeerFlag:
+    """A peer's proven assessment that sends a change to a person.
+
+    `name` is the peer's as shown, `uri` its record's address; `weight` in [0, 1] is what `audits` audited outcomes here
+    say of its word.
+    """
+
+    name: str
+    uri: str
+    weight: float
+    audits: int
+
+
+@dataclass(frozen=True, slots=True)
 class Circumstances:
     """The circumstances of one change at the moment of its decision, for the conditions of the fast lane.
 
@@ -230,6 +244,7 @@ class Circumstances:
     until the change is drawn. `closures` are the closures of the fast lane that hold for this change. `objected`: its
     author objects without an answer yet, or "maintainer": a maintainer does so in their name; `outdated`: another round
     of it was approved. None: unknown. `tests_failed`: CI failed on this round; where CI is unknown, `pending` says so.
+    `peer_flags` are those of peers whose word weighs enough.
     """
 
     judged_round: int | None = None
@@ -245,6 +260,7 @@ class Circumstances:
     objected: bool | Literal["maintainer"] | None = None
     outdated: bool | None = None
     tests_failed: bool = False
+    peer_flags: tuple[PeerFlag, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ ORDER = {
         context+http_cache api views tasks+urls+templatetags
     """,
     "trustsite": """
-        settings+drive+command_line+logs+hops+urls+wsgi+setup ops worker doctor publishing labels world+standins demo
+        settings+validation+drive+command_line+logs+hops+urls+wsgi+setup ops worker doctor publishing labels world+standins demo
         management
     """,
 }
@@ -54,7 +54,8 @@ MAY_IMPORT = {
     "triage": {
         "triage",
         "scoring",
-        "ingest.atproto.syntax",
+        "ingest.atproto",  # who wants to know whether a published record is true waits for the answer
+        "ingest.clock",
         "ingest.errors",
         "ingest.files",
         "ingest.http.fetcher",
@@ -62,7 +63,10 @@ MAY_IMPORT = {
         "ingest.json_decoding",
         "ingest.labels",
         "ingest.lookups.forge",  # a maintainer's click merges at once
+        "ingest.lookups.records",
         "ingest.oauth",
+        "ingest.records.assessment",
+        "ingest.records.fields",
         "ingest.store",
         "ingest.tasks",
         "ingest.worker",
@@ -119,7 +123,7 @@ PURE_IN = {
     "triage/diff_page": "facts highlight",
     "triage/forms": "*",
     "triage/presenters": """
-        about contributor freshness lane pills review rights rows setup text
+        about contributor freshness lane peers pills review rights rows setup text
     """,
 }
 PURE = {f"{folder}/{name}.py" for folder, names in PURE_IN.items() for name in names.split()}

@@ -23,6 +23,7 @@ from triage.views import (
     queue,
     settings,
     setup,
+    verify,
     vouching,
 )
 
@@ -58,6 +59,7 @@ urlpatterns = [
     path("feed/<path:name>", feed.atom_feed, name="feed"),
     path("about", about.about, name="about"),
     path("find", about.find, name="find"),
+    path("verify", verify.verify, name="verify"),
     path("api", about.api_reference, name="api_reference"),
     path("docs", RedirectView.as_view(pattern_name="api_reference"), name="docs"),  # where many look for it
     path("setup", setup.setup, name="setup"),

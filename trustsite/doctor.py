@@ -36,7 +36,7 @@ from scoring.models.storage import ModelProblem, load_model, serving_name
 from scoring.thresholds import Condition
 from trustsite import drive
 from trustsite.drive import DriveProblem, require_store_folder
-from trustsite.settings import is_loopback
+from trustsite.validation import is_loopback
 
 # Errors of a broken drive, file or setting; an error in the program itself is not among them.
 EXPECTED = (

@@ -21,6 +21,7 @@ from ingest.clock import from_microseconds
 from ingest.files import require_room
 from ingest.records.fields import moment
 from ingest.records.pull_state import OPEN_GAP
+from ingest.records.rows import UNPROVEN
 from ingest.store.archive import read_log
 from ingest.store.database import Store
 from ingest.store.transaction import Rows, Transaction
@@ -31,6 +32,11 @@ CHUNK = 5_000  # rows a transaction: the live stream waits for the writer some 1
 ACCOUNTS_KEPT = timedelta(days=30)
 # The DIDs with records in the log, even if no host names them.
 KNOWN = "select distinct did from {events} where kind = 'commit' order by did"
+
+FORMER_PEERS = """
+select a.* from peer_assessments a join contributors c on c.contributor_id = a.author_id
+where a.proof is not null and c.did not in (select unnest(?::varchar[]))
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,21 @@ def begin_first(store: Store, source: str) -> str | None:
         cursor = rows.value("select cursor_us from ingest_state where source = ?", [source])
         was_begun = rows.value("select count(*) from backfills where reason = 'first_start'")
     return None if cursor or was_begun else begin(store, "first_start")
+
+
+def begin_peers(store: Store) -> None:
+    """Enter a run for each new peer, and forget what accounts said that are not peers any more.
+
+    How a former peer's word compared with audits stays: chosen again, it begins with that.
+    """
+    peers = store.tombstones.without(sorted(store.registry.peers))
+    with store.write() as txn:
+        former = txn.rows(FORMER_PEERS, [peers])
+        if former:
+            txn.upsert("peer_assessments", [{**row, **UNPROVEN} for row in former])
+            txn.inputs_changed()
+    for did in peers:
+        begin(store, "peer", [did], [store.registry.assessments], run_id=f"peer {did}")
 
 
 def next_run(store: Store, has_hosts: bool = True) -> Run | None:

@@ -10,15 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
-from urllib.parse import quote
 
-from ingest.atproto.identity import resolve
-from ingest.atproto.record_proof import ProofProblem, Proven, prove_record
+from ingest.atproto.record_proof import ProofProblem, Proven
 from ingest.atproto.syntax import is_did
 from ingest.clock import parse_time
 from ingest.errors import FetchProblem
 from ingest.http.fetcher import Fetcher
 from ingest.lookups.engine import Due, Found, Kind, Note, Wall, fetch
+from ingest.lookups.records import fetch_record
 from ingest.records.fields import text
 from ingest.store.database import Store
 from ingest.store.transaction import Transaction
@@ -26,7 +25,6 @@ from ingest.store.transaction import Transaction
 AGAIN = timedelta(hours=6)  # a withdrawn statement that the stream missed is found within this time
 SOONEST = timedelta(minutes=1)
 EACH = 10  # newest records of one person that are checked
-PROOF_LIMIT = 1_000_000  # bytes
 ATTESTATION, STATEMENT = "jurisdiction_attestation", "jurisdiction_statement"
 
 # Due again at once if one of the two records was rewritten or withdrawn since, unless the last look-up failed.
@@ -87,7 +85,7 @@ def check_attestation(fetcher: Fetcher, plc_url: str, did: str, uri: str) -> Che
     """
     collection, rkey = uri.split("/")[3:5]
     try:
-        proven = _prove(fetcher, plc_url, did, collection, rkey)
+        proven = fetch_record(fetcher, plc_url, did, collection, rkey).proven
         claims = _read_claims(proven, did)
         authority = collection.rpartition(".")[0]
         statement = f"at://{claims.issuer}/{authority}.jurisdictionStatement/{did}"
@@ -120,7 +118,7 @@ def _read_validity(record: Mapping[str, Any]) -> tuple[datetime | None, datetime
 def _check_statement(fetcher: Fetcher, plc_url: str, did: str, claims: Checked) -> Checked:
     issuer, collection = claims.issuer or "", (claims.statement_uri or "").split("/")[3]
     try:
-        countersigned = _prove(fetcher, plc_url, issuer, collection, did)
+        countersigned = fetch_record(fetcher, plc_url, issuer, collection, did).proven
     except ProofProblem as problem:
         return replace(claims, proof="unverifiable", reason=f"of the issuer {problem}")
     record = countersigned.record
@@ -132,25 +130,6 @@ def _check_statement(fetcher: Fetcher, plc_url: str, did: str, claims: Checked) 
     if statement != (did, claims.statement, claims.valid_from, claims.valid_until):
         return replace(claims, proof="unverifiable", reason="the issuer's statement says something else")
     return claims
-
-
-def _prove(fetcher: Fetcher, plc_url: str, did: str, collection: str, rkey: str) -> Proven:
-    """Return the record that an account's repository holds under a key, from its own data server and by its own key.
-
-    A server's answer that the record does not exist is believed: it grants nothing.
-    """
-    identity = resolve(fetcher, plc_url, did)
-    if identity.pds is None or identity.signing_key is None:
-        raise ProofProblem("the account names no data server, or no key that signs its records")
-    names = {"did": did, "collection": collection, "rkey": rkey}
-    query = "&".join(f"{name}={quote(value, safe='')}" for name, value in names.items())
-    try:
-        proof = fetcher.get(f"{identity.pds}/xrpc/com.atproto.sync.getRecord?{query}", PROOF_LIMIT)
-    except FetchProblem as problem:
-        if problem.status in (400, 404):
-            return Proven(None, None, "")
-        raise
-    return prove_record(proof, did, collection, rkey, identity.signing_key)
 
 
 def _note(checked: Checked, now: datetime) -> Note:

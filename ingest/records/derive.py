@@ -14,7 +14,7 @@ from ingest.records.fields import Event, Unreadable, decode, text
 from ingest.records.order import Order
 from ingest.records.registry import Record, Registry
 from ingest.records.repositories import Repositories, names_in
-from ingest.records.rows import PullRows, RepositoryRows, SmallRows, StatusRows, Vouches, Writer
+from ingest.records.rows import AssessmentRows, PullRows, RepositoryRows, SmallRows, StatusRows, Vouches, Writer
 from ingest.store.archive import all_events
 from ingest.store.database import Store
 from ingest.store.long_texts import BYTES, TextLost
@@ -129,6 +129,7 @@ class DeriveBatch:
             "repositories": lambda _: RepositoryRows(repositories, people),
             "pull_requests": lambda table_events: PullRows(txn, _uris(table_events), people, repositories),
             "statuses": lambda table_events: StatusRows(txn, _uris(table_events), people),
+            "peer_assessments": lambda table_events: AssessmentRows(txn, _uris(table_events), people),
             "vouches": lambda table_events: Vouches(txn, table_events, people),
         }
         return {

@@ -11,7 +11,7 @@ author: a declaration about somebody else is stored and counts for nothing, whic
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -19,7 +19,9 @@ from types import MappingProxyType
 from typing import Any
 
 from ingest.atproto.syntax import NAMESPACE
+from ingest.records import assessment
 from ingest.records import fields as c
+from ingest.records.assessment import Assessment, read_assessment
 from ingest.records.fields import (
     AT_URI,
     CID,
@@ -55,7 +57,6 @@ KINDS: Mapping[str, str] = {
     "jurisdictionStatement": "jurisdiction_statement",
     "objection": "objection",
     "leaderboardOptOut": "leaderboard_opt_out",
-    "assessment": "assessment",
     "approval": "approval",
 }
 CODES: Mapping[str, re.Pattern[str]] = {
@@ -147,7 +148,7 @@ def _read_text(field: str, definition: Property, record: Mapping[str, Any]) -> s
     return text(record, field, definition["maxLength"])
 
 
-Record = RepositoryRecord | PullRecord | StatusRecord | VouchRecord | SmallRecord
+Record = RepositoryRecord | PullRecord | StatusRecord | VouchRecord | Assessment | SmallRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,20 +362,37 @@ TANGLED: Mapping[str, Kind] = {
 }
 
 
+ASSESSMENT = Kind(
+    "peer_assessments",
+    lambda record, event: read_assessment(record, event.rkey),
+    known(assessment.FIELDS),
+    {"decision": assessment.DECISIONS},
+)
+
+
 @dataclass(frozen=True)
 class Registry:
-    """Every record type by NSID; Sunstead's own are under the operator's authority."""
+    """Every record type by NSID; Sunstead's own are under the operator's authority.
+
+    Anybody can write assessments: those of `peers`, other sites that the operator chose, are stored, and no others.
+    """
 
     kinds: Mapping[str, Kind]
     own: frozenset[str]
+    assessments: str  # NSID
+    peers: frozenset[str] = frozenset()
 
     def is_ours(self, collection: str) -> bool:
         """Return True if the author of such a record is a contributor here."""
         return collection.startswith(NAMESPACE) or collection in self.own
 
+    def is_stored(self, did: str, collection: str) -> bool:
+        """Return False for an assessment by an account that is not a peer."""
+        return collection != self.assessments or did in self.peers
+
     def people_named(self, did: str, collection: str, rkey: str) -> tuple[str, ...]:
         """Return the people that a record makes known: its author and, for a vouch, the subject."""
-        if not self.is_ours(collection):
+        if not self.is_ours(collection) or not self.is_stored(did, collection):
             return ()
         return (did, rkey) if collection == VOUCH and identifier(DID, rkey) else (did,)
 
@@ -391,12 +409,13 @@ class Registry:
         return self.kinds[event.collection or ""].read(decode(event.body, "a record"), event)
 
 
-def build_registry(authority: str) -> Registry:
+def build_registry(authority: str, peers: Iterable[str] = ()) -> Registry:
     """Return the registry with Sunstead's records under `authority`. Raises ValueError for an invalid domain."""
     if not AUTHORITY.fullmatch(authority) or f"{authority}.".startswith(NAMESPACE):
         raise ValueError(f"{authority!r} is not a domain of yours, reversed, such as com.example")
-    own = {f"{authority}.{name}": declaration(name) for name in KINDS}
-    return Registry(MappingProxyType({**TANGLED, **own}), frozenset(own))
+    assessments = f"{authority}.{assessment.NAME}"
+    own = {f"{authority}.{name}": declaration(name) for name in KINDS} | {assessments: ASSESSMENT}
+    return Registry(MappingProxyType({**TANGLED, **own}), frozenset(own), assessments, frozenset(peers))
 
 
 DEFAULT_AUTHORITY = PLACEHOLDER

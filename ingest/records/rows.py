@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
+from ingest.records.assessment import Assessment
 from ingest.records.fields import DID, Event, identifier, is_back_written, json_text, written_at
 from ingest.records.order import Place
 from ingest.records.repositories import Repositories
@@ -29,6 +30,18 @@ where (r.pull_uri, r.round, r.patch_ref) = (n.pull_uri, n.round, n.patch_ref)
 """
 
 ROUND_COLUMNS = ("pull_uri", "round", "patch_ref", "record_cid", "created_at", "seen_at")
+
+FORGET_TEXT = """
+update events set body = null where body is not null and (did, collection, rkey) in (
+  select (did, collection, rkey) from (select unnest(?) as did, unnest(?) as collection, unnest(?) as rkey)
+)
+"""
+UNPROVEN: Mapping[str, Any] = dict.fromkeys(
+    (
+        *("checked_cid", "proof", "reason", "proven_rev", "subject_cid", "patch_id", "decision", "reasons"),
+        *("second_hand", "evaluator", "certificate", "since", "checked_at"),
+    )
+)
 
 
 class Writer(Protocol):
@@ -115,6 +128,44 @@ class RepositoryRows:
 
     def write(self) -> None:
         self._repositories.write()
+
+
+class AssessmentRows:
+    """Assessments by peers: pointers to what is proven later (ingest/lookups/peers.py); a deleted one goes at once."""
+
+    def __init__(self, txn: Transaction, uris: Sequence[str], people: People) -> None:
+        self._txn, self._people = txn, people
+        self._rows = keyed(txn, "peer_assessments", "uri", uris)
+        self._deleted: dict[str, Event] = {}
+
+    def put(self, event: Event, record: Assessment, place: Place) -> None:
+        """Take a version; what was proven of an older one stays beside it until this one is proven."""
+        if not place.counts or place.witness or place.gone is not None:
+            return
+        row = {**UNPROVEN, **self._rows.get(event.uri, {})}
+        names = {"uri": event.uri, "author_id": self._people[event.did], "subject_uri": record.subject_uri}
+        newest = {"record_cid": event.cid, "rev": event.rev, "learned_at": event.seen_at}
+        self._rows[event.uri] = row | names | newest
+        self._deleted.pop(event.uri, None)
+
+    def delete(self, event: Event, place: Place) -> None:
+        if place.counts:
+            self._rows.pop(event.uri, None)
+            self._deleted[event.uri] = event
+
+    def write(self) -> None:
+        """Write the rows; the log forgets the text of what its author deleted."""
+        self._txn.upsert("peer_assessments", list(self._rows.values()))
+        if self._deleted:
+            deletes = self._deleted.values()
+            self._txn.execute("delete from peer_assessments where uri in (select unnest(?))", [list(self._deleted)])
+            self._txn.execute(
+                FORGET_TEXT,
+                [
+                    list(keys)
+                    for keys in zip(*((event.did, event.collection, event.rkey) for event in deletes), strict=True)
+                ],
+            )
 
 
 class StatusRows:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from ingest.atproto.syntax import IS_TID, ordered
 from ingest.clock import from_microseconds, to_microseconds
 from ingest.records.dead_letters import add_letters, count_dropped, letter
-from ingest.records.registry import VOUCH
+from ingest.records.registry import VOUCH, Registry
 from ingest.store.archive import LAST, all_events
 from ingest.store.contributors import EVENT_ID, Hour, sentence
 from ingest.store.database import Store
@@ -91,7 +91,8 @@ def append_events(
     Long texts are written beside the store before this returns. Events beyond an account's bytes an hour are left out
     (ingest/store/contributors.py).
     """
-    events = _without_unchanged(txn, arriving.events) if arriving.listed else arriving.events
+    events = _without_others_assessments(txn.registry, arriving.events)
+    events = _without_unchanged(txn, events) if arriving.listed else events
     sizes = events.sizes()
     # An event that is not a commit has an id made from its text in the log.
     table, texts = shorten(events.table, pc.call_function("invert", [_are_commits(events.table)]))
@@ -114,6 +115,14 @@ def append_events(
     with txn.registered(columns):
         txn.execute(INSERT, [arriving.source, txn.wall()])
     return Appended(len(columns), frozenset(refused.values()))
+
+
+def _without_others_assessments(registry: Registry, events: Events) -> Events:
+    """Return the events without assessments by accounts that are not peers: anybody can write those, of anything."""
+    if registry.assessments not in events.collections:
+        return events
+    named = enumerate(zip(events.dids, events.collections, strict=True))
+    return events.without([place for place, names in named if not registry.is_stored(*names)])
 
 
 def _are_commits(table: pa.Table) -> pa.ChunkedArray:

@@ -307,6 +307,7 @@ CHANGE_CLAUSES: Mapping[str, Callable[[Params], str]] = {
     "attestation_unverifiable": lambda params: "Attestation could not be verified",
     "objection_open": lambda params: A_PERSON_ASKED_FOR,
     "audit_drawn": lambda params: "Random audit: would you merge this?",
+    "peer_flagged": lambda params: "Another site sends it to a person",
     "approved_before": lambda params: "Changed after it was approved",
     "review_recommended": _flagged,
     "content_risk_above": lambda params: f"Content risk {risk_percent(number_of(params['risk']))}",

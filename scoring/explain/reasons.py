@@ -43,9 +43,17 @@ ATTESTATION_WORDS: Mapping[str, str] = {
     "attestation_revoked": "it was revoked",
     "attestation_unverifiable": "it could not be verified",
 }
+# The lanes of assessments that other sites publish, as said of a pull request.
+PEER_DECISIONS: Mapping[str, str] = {
+    "fast_lane": "it is in the fast lane",
+    "normal_queue": "it needs a review",
+    "needs_human": "it needs a person",
+    "withdrawn": "it is not judged any more",
+}
 # What would meet the condition; None: nothing would, because a person always looks at such a change.
 WOULD_LIFT: Mapping[str, str | None] = {
     "objection_open": "an answer to the objection",
+    "peer_flagged": None,
     "approved_before": "an approval of its latest round",
     "tests_failed": "tests that pass",
     "people_unknown": "an answer to what people said about it here",
@@ -127,6 +135,11 @@ def _objector(params: Params) -> str:
 
 CONDITION_SENTENCES: Mapping[str, Callable[[Params], str]] = {
     "objection_open": lambda params: f"{_objector(params)} to this judgement, so a person decides.",
+    "peer_flagged": lambda params: (
+        f"{visible_name(params['peer'])}, another site, sends it to a person; on "
+        f"{things(count_of(params['audits']), 'audited pull request')} here its word weighs "
+        f"{percent(number_of(params['weight']))}."
+    ),
     "approved_before": lambda params: "It changed after it was approved. Nobody approved the latest round.",
     "tests_failed": lambda params: "Its tests fail.",
     "people_unknown": lambda params: "We do not know yet whether somebody objected to this or approved another round.",

@@ -143,6 +143,14 @@ def told_reasons(verdict: Verdict) -> tuple[Reason, ...]:
     )
 
 
+# What would move a change whose reasons have one of these codes; the first one counts.
+ONLY_A_PERSON: Mapping[str, str] = {
+    "objection_open": "An answer to the objection lifts this; then it is judged like any other.",
+    "audit_drawn": "Nothing: it is a random audit, and a person reads it.",
+    "peer_flagged": "A person decides: a site whose word audits here have confirmed sends this to one.",
+}
+
+
 def would_change(verdict: Verdict, evidence: Evidence, thresholds: Thresholds, inputs: Inputs | None = None) -> str:
     """Return what would move this to another lane, in one to three sentences.
 
@@ -156,10 +164,8 @@ def would_change(verdict: Verdict, evidence: Evidence, thresholds: Thresholds, i
     if alarm is not None:
         return "A new round without these findings is judged again. A good record does not lift this."
     codes = {reason.code for reason in verdict.reasons}
-    if "objection_open" in codes:
-        return "An answer to the objection lifts this; then it is judged like any other."
-    if "audit_drawn" in codes:
-        return "Nothing: it is a random audit, and a person reads it."
+    if decisive := next((code for code in ONLY_A_PERSON if code in codes), None):
+        return ONLY_A_PERSON[decisive]
     if "low_probability" not in codes and codes & set(ATTESTATION_WORDS):
         return "A valid attestation of the contributor's jurisdiction lifts this; then it is judged like any other."
     if verdict.lane is Lane.NEEDS_HUMAN:
@@ -377,6 +383,7 @@ PLAIN_SENTENCES: Mapping[str, str] = {
     "back_from_silence": "Back after a long time away.",
     "content_risk_high": "Content risk is high.",
     "content_risk_above": "Content risk is above the fast lane's limit.",
+    "peer_flagged": "Another site that reads this forge sends it to a person.",
 }
 SHUT, BY_HAND = PLAIN_SENTENCES["fast_lane_shut"], PLAIN_SENTENCES["threshold_not_certified"]
 

@@ -93,6 +93,7 @@ HELD: Mapping[str, Callable[[Params], str]] = {
     "low_probability": lambda params: "few pull requests like it stay clean",
     "high_flag": lambda params: f"its review found {_flag(params)}",
     "content_risk_high": lambda params: "its content risk is high",
+    "peer_flagged": lambda params: "another site sends it to a person",
     **dict.fromkeys(ATTESTATION_WORDS, lambda params: "there is no valid attestation for it"),
     "lane_closed": lambda params: "somebody closed the fast lane for it",
     "approved_before": lambda params: "it changed after it was approved",

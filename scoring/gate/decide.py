@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from ingest.json_decoding import decode_json
 from scoring.models.registry import SHRUNK_RATE, factors, shrunk_rate
-from scoring.thresholds import Condition, Thresholds, check_unit, items_needed
+from scoring.thresholds import PEER_WEIGHT, Condition, Thresholds, check_unit, items_needed
 from scoring.types import (
     Circumstances,
     Content,
@@ -49,7 +49,7 @@ NO_CHANGE = Content(risk=0.0, recommended=False)
 TO_A_PERSON: tuple[str, ...] = (
     *("denounced_by_seed", "low_probability", "high_flag", "content_risk_high"),
     *("attestation_missing", "attestation_expired", "attestation_revoked", "attestation_unverifiable"),
-    "audit_drawn",
+    *("audit_drawn", "peer_flagged"),
 )
 SHUT_LANE: tuple[str, ...] = (
     *("lane_alarm", "closed_by_outcomes", "estimated_lane_closed", "certificate_expired", "certificate_refused"),
@@ -85,7 +85,8 @@ def lane_conditions(
 
     needs_human where the tier asks for an attestation that is not valid, and for a change that the audit drew;
     normal_queue at best where anything else is not met. Only a change that meets all other conditions is drawn; in an
-    estimated lane also where the condition `audit` is switched off.
+    estimated lane also where the condition `audit` is switched off. What peers say comes after the draw: else a peer
+    that sends everything to a person would never be measured again.
     """
     facts = Facts(evidence, content, circumstances, thresholds)
     unmet = [*_trust(facts), *_closures(facts), *_people(facts)]
@@ -97,6 +98,7 @@ def lane_conditions(
     is_audited = "audit" in thresholds.conditions or thresholds.estimated is not None
     if lane is Lane.FAST_LANE and not unmet and is_audited:
         unmet += _audit(facts)
+    unmet += _peers(facts)
     return lower_lane(lane, unmet), sort_by_strength(unmet)
 
 
@@ -145,6 +147,14 @@ def _people(facts: Facts) -> Iterator[Reason]:
         yield Reason("approved_before", {})
     if None in (facts.circumstances.objected, facts.circumstances.outdated):
         yield Reason("people_unknown", {})
+
+
+def _peers(facts: Facts) -> Iterator[Reason]:
+    """A peer's word counts, whatever conditions the operator chose, as far as audits here agreed with it."""
+    for flag in facts.circumstances.peer_flags:
+        if flag.weight >= PEER_WEIGHT:
+            params = {"peer": flag.name, "uri": flag.uri, "weight": flag.weight, "audits": flag.audits}
+            yield Reason("peer_flagged", params)
 
 
 def _certificate(facts: Facts) -> Iterator[Reason]:
@@ -234,7 +244,7 @@ CHECKS: Mapping[Condition, Callable[[Facts], Iterator[Reason]]] = {
 
 # Raise it with every change of what the gate, its conditions, the shrunk rate or the thresholds make of their inputs:
 # all open pull requests are then decided anew. A test holds a table of inputs and outputs against it.
-GATE_VERSION = "3"
+GATE_VERSION = "4"
 NOTABLE = 0.005  # a smaller change of a figure alone, as vouches age, is not worth a row
 # Versions of the rules were once hashes of their sources: version 1 had these. Stored decisions keep what they were
 # written with, since the id of a decision is a hash of its inputs.

@@ -22,8 +22,9 @@ from ingest.store.transaction import Rows
 from scoring.diff.paths import Touched, never_fast_kinds
 from scoring.formatting import display_name
 from scoring.pipeline.interventions import read_closed_pulls, read_open_objections, read_outdated_pulls
+from scoring.pipeline.peers import read_peer_flags
 from scoring.thresholds import RepositoryRules
-from scoring.types import AccountChange, Attestation, Circumstances, Draw, LaneClosed, Pair
+from scoring.types import AccountChange, Attestation, Circumstances, Draw, LaneClosed, Pair, PeerFlag
 
 State = Literal["valid", "missing", "expired", "revoked", "unverifiable"]
 
@@ -216,6 +217,7 @@ class _Facts:
     objected: Mapping[str, Literal["contributor", "maintainer"]]
     outdated: frozenset[str]
     failed: frozenset[str]
+    peer_flags: Mapping[str, tuple[PeerFlag, ...]]
 
 
 def read_circumstances(
@@ -265,6 +267,7 @@ def _read_facts(rows: Rows, moment: Moment, pulls: Sequence[Mapping[str, Any]]) 
         objected=read_open_objections(rows),
         outdated=frozenset(read_outdated_pulls(rows)),
         failed=frozenset(row["pull_uri"] for row in rows.rows(FAILED)),
+        peer_flags=read_peer_flags(rows, moment.now),
     )
 
 
@@ -303,6 +306,7 @@ def _circumstances(
         objected=OBJECTED[facts.objected.get(pull["pull_uri"])],
         outdated=pull["pull_uri"] in facts.outdated,
         tests_failed=pull["pull_uri"] in facts.failed,
+        peer_flags=facts.peer_flags.get(pull["pull_uri"], ()),
     )
 
 

@@ -18,6 +18,7 @@ from scoring.pipeline.lane_history import (
     shadow_report,
 )
 from scoring.pipeline.lane_thresholds import CERTIFICATES, EstimatedLane, estimated_lanes, opening_keys
+from scoring.pipeline.peers import Agreement
 from scoring.pipeline.stored import dids_of_handles, persons
 from scoring.queries.changes import (
     ChangeFacts,
@@ -84,6 +85,7 @@ from scoring.queries.lists import (
     unmarked_merges,
 )
 from scoring.queries.past_decisions import BudgetState, Incident, LikeIt, Shared, incident
+from scoring.queries.peers import PeerOpinion, PeerStanding, peer_opinions, peer_standings
 from scoring.queries.progress import FirstReading, TrainingNeed, first_reading, training_need
 from scoring.queries.public_lanes import (
     DELAY,

@@ -39,6 +39,9 @@ def refusal(root: Path, **environment: str) -> str:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("PEERS", "triage.other.example"),
+        ("PEERS", ",".join(["did:plc:" + "a" * 24] * 2)),
+        ("PEERS", ",".join(f"did:web:n{number}.example.org" for number in range(21))),
         ("PRIOR_CLEAN_RATE", "0"),
         ("PRIOR_CLEAN_RATE", "1"),
         ("FALSE_APPROVAL_BUDGET", "0"),
@@ -141,6 +144,11 @@ def test_an_empty_setting_is_its_default(tmp_path: Path, names: tuple[str, ...])
     assert {name: str(empty[name]) for name in empty.keys() - keys} == {
         name: str(ground[name]) for name in ground.keys() - keys
     }
+
+
+def test_at_most_20_peers_are_read_by_their_dids(tmp_path: Path) -> None:
+    dids = [f"did:web:n{number}.example.org" for number in range(20)]
+    assert read(tmp_path, PEERS=",".join(dids))["PEERS"] == dids
 
 
 def test_streams_on_this_machine_and_elsewhere_are_taken_in_turn(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Operations on pull requests: the queue, each one in it with what its decision rests on, and what is approved."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated
@@ -11,7 +12,7 @@ from ingest.store.snapshots import PerSnapshot, Snapshot
 from scoring.explain.sentences import plain_sentence, sentence, told_reasons
 from scoring.explain.spoken import briefing
 from scoring.queries import read
-from scoring.queries.read import Approved, QueueQuery, QueueRow, QueueSort, hidden_words
+from scoring.queries.read import Approved, PeerOpinion, QueueQuery, QueueRow, QueueSort, hidden_words
 from scoring.types import Lane
 from triage.access.permissions import sees_thresholds
 from triage.access.problems import ApiProblem
@@ -33,6 +34,7 @@ from triage.api.base import (
     write_cursor,
 )
 from triage.api.schemas import EXAMPLE_DID, Count, PersonOut, Share, person_out, rounded, rounded_or_none
+from triage.context import present
 from triage.forms.filters import URI_LIMIT, Bucket
 from triage.presenters import queue as as_shown
 from triage.presenters import row_actions
@@ -64,6 +66,22 @@ class ChangeOut(Schema):
     files: Count | None = Field(description="Files changed.")
     added: Count | None = Field(description="Lines added.")
     removed: Count | None = Field(description="Lines removed.")
+
+
+class PeerOut(Schema):
+    """The judgement of another site about a pull request, proven by its signed repository."""
+
+    did: str = Field(description="DID of the site.", examples=[EXAMPLE_DID])
+    name: Text = Field(description="Its verified handle, else the shortened DID.")
+    uri: Text = Field(description="at-uri of its record.")
+    decision: str = Field(description="fast_lane, normal_queue, needs_human or withdrawn.", examples=["needs_human"])
+    current: bool = Field(description="It is about the version that stands now.")
+    own_word: bool = Field(
+        description="False: it rests on others' assessments or repeats this site's, so counts nothing."
+    )
+    weight: Share = Field(description="Weight of its word here: its agreement with audited outcomes, from 0.")
+    audits: Count = Field(description="Audited pull requests here that it had judged before.")
+    lowers: bool = Field(description="It sends this one to a person here; otherwise it only informs.")
 
 
 class PullOut(Schema):
@@ -108,6 +126,7 @@ class PullOut(Schema):
     explanation: Text = Field(description="Why, in one line.")
     reasons: list[ReasonOut] = Field(description="Strongest first.")
     path: list[PersonOut] = Field(description="Trust path, seed first; empty: none.")
+    peers: list[PeerOut] = Field(description="Judgements of other sites; empty while sealed, and where there is none.")
     as_of: datetime = Field(description="Only events seen before this moment counted; RFC 3339, UTC.")
     model_version: str = Field(description="Version of the model that computed calibrated_prob.")
     briefing: Annotated[str, Field(max_length=BRIEFING_LENGTH)] | None = Field(
@@ -128,7 +147,7 @@ class QueueOut(Schema):
     snapshot: int = Field(ge=0, description="Number of the snapshot that everything here was read from.", examples=[42])
 
 
-def pull_out(row: QueueRow, exact: bool, briefed: bool = False) -> PullOut:
+def pull_out(row: QueueRow, exact: bool, peers: Sequence[PeerOpinion] = (), briefed: bool = False) -> PullOut:
     """A row as JSON; the thresholds in its reasons only where `exact`."""
     say, estimate = sentence if exact else plain_sentence, row.verdict.estimate
     return PullOut(
@@ -161,9 +180,25 @@ def pull_out(row: QueueRow, exact: bool, briefed: bool = False) -> PullOut:
         explanation=cut(row.sentence),
         reasons=[ReasonOut(code=one.code, text=cut(say(one))) for one in told_reasons(row.verdict)],
         path=[person_out(person) for person in row.path],
+        peers=[] if row.is_sealed else [peer_out(opinion) for opinion in peers],
         as_of=row.as_of.replace(tzinfo=UTC),
         model_version=row.model_version,
         briefing=_spoken(row) if briefed else None,
+    )
+
+
+def peer_out(opinion: PeerOpinion) -> PeerOut:
+    """One peer's word as JSON."""
+    return PeerOut(
+        did=opinion.peer.did,
+        name=cut(opinion.peer.name),
+        uri=opinion.uri,
+        decision=opinion.decision,
+        current=opinion.is_current,
+        own_word=opinion.is_own_word,
+        weight=rounded(opinion.agreement.weight),
+        audits=opinion.agreement.audits,
+        lowers=opinion.lowers,
     )
 
 
@@ -208,7 +243,8 @@ def get_pull(
     if row is None or held_to(request) not in ("", row.repository_key):
         detail = "No open pull request of a watched repository has this address; it may be merged or closed."
         raise ApiProblem(404, detail, code="not_open")
-    return pull_out(row, sees_thresholds(viewing(request), row.repository_key), briefing)
+    peers = read.peer_opinions(snapshot, [row.uri], present(snapshot)).get(row.uri, ())
+    return pull_out(row, sees_thresholds(viewing(request), row.repository_key), peers, briefing)
 
 
 @router.get(
@@ -250,10 +286,13 @@ def get_queue(
         raise ApiProblem(422, str(problem), code="malformed_cursor") from problem
     page = order[start : start + limit]
     rows, roles = as_shown.pulls(snapshot, page), viewing(request)
+    peers = read.peer_opinions(snapshot, page, present(snapshot))
     return QueueOut(
         total=len(order),
         own=len(own),
-        pull_requests=[pull_out(row, sees_thresholds(roles, row.repository_key), briefing) for row in rows],
+        pull_requests=[
+            pull_out(row, sees_thresholds(roles, row.repository_key), peers.get(row.uri, ()), briefing) for row in rows
+        ],
         next=write_cursor(page[-1], start + len(page)) if start + len(page) < len(order) else None,
         snapshot=snapshot.number,
     )

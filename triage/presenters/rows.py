@@ -16,6 +16,7 @@ from scoring.queries.read import (
     ContributorScore,
     ForgeHome,
     GroupKey,
+    PeerOpinion,
     Person,
     Queue,
     QueueGroup,
@@ -25,6 +26,7 @@ from scoring.queries.read import (
 )
 from scoring.types import MOST_FACTORS, Factor, Verdict
 from triage.forms.filters import Bucket, QueueFilters
+from triage.presenters.peers import PeerView, opinion_view
 from triage.presenters.pills import Kind, Pill, decided, pill, row_pill
 from triage.presenters.review import ReviewView, review_view
 from triage.presenters.text import (
@@ -157,6 +159,7 @@ class Expanded:
     quotes: Mapping[str, str] = field(default_factory=dict)  # lines that flags name
     facts: ChangeFacts | None = None
     dismissed: Mapping[str, str] = field(default_factory=dict)  # words on false alarms, by digest of the finding
+    peers: tuple[PeerOpinion, ...] = ()
 
 
 NOTHING = Expanded()
@@ -187,6 +190,7 @@ class RowView:
     objections: tuple[str, ...] = ()
     place: ForgePlace | None = None  # on the forge
     facts: tuple[tuple[str, str], ...] = ()  # of the change, each with its name
+    peers: tuple[PeerView, ...] = ()  # what other sites say
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,6 +370,7 @@ def row_view(row: QueueRow, now: datetime, filters: QueueFilters, more: Expanded
         more.objections,
         more.place,
         fact_lines(more.facts) if more.facts else (),
+        tuple(map(opinion_view, more.peers)),
     )
 
 

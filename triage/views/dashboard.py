@@ -33,6 +33,7 @@ from triage.presenters import text as missing
 from triage.presenters.comments import own_account
 from triage.presenters.lane import FEWEST_TOLD
 from triage.presenters.lists import count_lists
+from triage.presenters.peers import standing_words
 from triage.presenters.vouching import vouch_forms, vouches_sent
 from triage.services.lane_closures import banners
 from triage.services.publishing import count_records, service_account
@@ -64,6 +65,9 @@ def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
         "reread": read.reread(snapshot, settings.R_LOW, settings.R_HIGH),
         "attacked": reports.attack_sentences(read_report(settings.LOG_DIR)) if exact else (),
         "newcomers": histogram.newcomers(fares, now),
+        "peers": [
+            (one.peer, standing_words(one)) for one in read.peer_standings(snapshot) if one.peer.did in settings.PEERS
+        ],
         "repositories": sorted(repositories.items(), key=lambda one: (one[1], one[0])),
         "repository": repository,
         "is_unknown": wanted != repository,

@@ -215,7 +215,8 @@ def expanded(request: Request, snapshot: Snapshot, row: read.QueueRow) -> rows.E
     review = read.content_review(snapshot, row.uri)
     quotes, facts = flag_quotes(snapshot, row.uri, review), read.change_facts(snapshot, row.uri)
     dismissed = row_actions.dismissal_words(row.uri) if exact else {}
-    return rows.Expanded(explained, review, exact, objection_sentences, place, quotes, facts, dismissed)
+    peers = read.peer_opinions(snapshot, [row.uri], present(snapshot)).get(row.uri, ())
+    return rows.Expanded(explained, review, exact, objection_sentences, place, quotes, facts, dismissed, peers)
 
 
 @dataclass(frozen=True, slots=True)

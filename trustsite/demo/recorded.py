@@ -35,9 +35,9 @@ from triage.services import actions, audit
 from triage.services.estimated_lanes import open_estimated_lane
 from trustsite.demo.story import MAIN
 from trustsite.management.commands.web import listen
-from trustsite.settings import is_loopback
 from trustsite.standins import StandIns
 from trustsite.standins.recording import Recording
+from trustsite.validation import is_loopback
 from trustsite.worker.worker import Stream, Worker
 from trustsite.world import World
 from trustsite.world.history import APPROVED, LOOKS, MARKED, OPENED

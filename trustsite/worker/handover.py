@@ -121,7 +121,7 @@ def open_store() -> Store:
             raise StoreProblem(str(problem)) from problem
     return Store.open(
         settings.DUCKDB_PATH,
-        registry=build_registry(settings.LEXICON_AUTHORITY),
+        registry=build_registry(settings.LEXICON_AUTHORITY, settings.PEERS),
         key=str(settings.TOMBSTONE_KEY).encode(),
         memory_mb=settings.DUCKDB_MEMORY_MB,
     )

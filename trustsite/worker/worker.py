@@ -26,7 +26,7 @@ from huey import Huey
 from huey.consumer import Consumer
 
 from ingest import tasks as ingest_tasks
-from ingest.backfill.runs import begin_first
+from ingest.backfill.runs import begin_first, begin_peers
 from ingest.backfill.turn import Backfiller
 from ingest.clock import Clock, WallClock, to_microseconds
 from ingest.erasure import erase
@@ -207,6 +207,7 @@ class Worker:
         if settings.STREAM_CLOCK:
             return None
         begin_first(self.store, self.stream.source)
+        begin_peers(self.store)
         return Backfiller(self.store, self.sources, self.cursor_us, lambda: self._changed("backfill"))
 
     def _make_listener(self) -> Listener:

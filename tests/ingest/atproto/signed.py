@@ -74,6 +74,7 @@ class SignedAccount:
     did: str
     signer: Signer
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
+    rev: str = "3kkkkkkkkkk2k"
 
     def proof(self, signer: Signer | None = None, did: str = "", left_out: int | None = None) -> bytes:
         """A CAR of the whole repository: the commit, two levels of the tree, every record."""
@@ -84,7 +85,7 @@ class SignedAccount:
         top = self._node(places[middle : middle + 1], link_of(left) if middle else None)
         if places[middle + 1 :]:
             top = self._node(places[middle : middle + 1], link_of(left) if middle else None, link_of(right))
-        unsigned = {"did": did or self.did, "version": 3, "data": link_of(top), "rev": "3kkkkkkkkkk2k", "prev": None}
+        unsigned = {"did": did or self.did, "version": 3, "data": link_of(top), "rev": self.rev, "prev": None}
         commit = encode(unsigned | {"sig": (signer or self.signer).sign(encode(unsigned))})
         every = [commit, top, left, right, *blocks]
         if left_out is not None:

@@ -2,15 +2,17 @@
 
 import json
 from datetime import datetime
+from typing import Any
 
 import pytest
 
 from ingest.records import registry as records
+from ingest.records.assessment import Assessment, assessment_key, read_assessment
 from ingest.records.fields import Event, SmallRecord, Unreadable
 from ingest.records.registry import REGISTRY
 from ingest.store.database import Store
 from tests.ingest.records.test_kinds import PULL_URI, STRONG
-from tests.ingest.stream.frames import ANA, CREATED, MARA, Frames, at, rows, take
+from tests.ingest.stream.frames import ANA, CREATED, MARA, Frames, at, pull_uri, rows, take
 
 OWN = "org.sunstead"
 SEEN = datetime(2026, 10, 8, 18, 34, 15)
@@ -54,12 +56,54 @@ def test_an_opt_out_is_one_record_of_its_author() -> None:
         own("leaderboardOptOut", {}, "another")
 
 
-def test_an_assessment_pins_a_version_and_holds_no_chance() -> None:
-    record = {"subject": STRONG, "decision": "fast_lane", "evaluator": "1", "clean": 912, "uses": [STRONG]}
-    found = own("assessment", record | {"reasons": ["a", 3, "b" * 100]}, "x").values
-    assert found["subject"] == PULL_URI
-    value = {"subject_cid": "bafyreicccc", "decision": "fast_lane", "reasons": ["a", "b" * 64]}
-    assert json.loads(found["value"]) == value | {"evaluator": "1"}
+def assessed(key: str = assessment_key(PULL_URI), **changes: object) -> Assessment:
+    record = {"subject": STRONG, "decision": "needs_human", "evaluator": "1", "createdAt": CREATED}
+    return read_assessment(record | changes, key)
+
+
+def test_an_assessment_pins_a_version_and_what_it_rests_on() -> None:
+    policy = {"certificate": "a" * 64, "budget": 50, "shadow": True}
+    uses = [STRONG, {"uri": "not one"}, "nor this"]
+    found = assessed(reasons=["high_flag", 3, "Not a code", "b" * 100], policy=policy, uses=uses, patchId="p" * 100)
+    assert (found.subject_uri, found.subject_cid, found.patch_id) == (PULL_URI, STRONG["cid"], "p" * 64)
+    assert (found.reasons, found.uses) == (("high_flag",), (PULL_URI,))
+    assert (found.certificate, found.budget, found.shadow) == ("a" * 64, 50, True)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"key": "3mxf3x7ivft22"},
+        {"key": assessment_key(pull_uri(MARA, "offered"))},
+        {"subject": PULL_URI},
+        {"decision": "merge_now"},
+        {"decision": ["fast_lane"]},
+        {"evaluator": ""},
+    ],
+)
+def test_an_assessment_under_another_key_or_without_a_lane_is_none(changes: dict[str, Any]) -> None:
+    with pytest.raises(Unreadable, match="an assessment"):
+        assessed(**changes)
+
+
+def test_only_assessments_by_peers_are_stored_and_make_their_author_known(store: Store) -> None:
+    store.registry = records.build_registry(OWN, [MARA])
+    record = {"subject": STRONG, "decision": "needs_human", "evaluator": "1", "createdAt": CREATED}
+    frames = Frames()
+    for author in (MARA, ANA):
+        frames.commit(author, f"{OWN}.assessment", assessment_key(PULL_URI), record)
+    frames.identity(ANA)
+    take(store, frames)
+    key = f"{OWN}.assessment/{assessment_key(PULL_URI)}"
+    assert rows(store, "select uri, subject_uri, proof from peer_assessments") == [
+        (f"at://{MARA}/{key}", PULL_URI, None)
+    ]
+    assert rows(store, "select did from contributors") == [(MARA,)]
+    assert rows(store, "select did from events") == [(MARA,)]
+    frames.delete(MARA, f"{OWN}.assessment", assessment_key(PULL_URI))
+    take(store, frames[-1:])
+    assert rows(store, "select uri from peer_assessments") == []
+    assert rows(store, "select operation, body from events order by event_seq") == [("create", None), ("delete", None)]
 
 
 def test_declarations_are_kept_and_make_their_author_known(store: Store) -> None:

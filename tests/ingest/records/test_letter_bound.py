@@ -8,7 +8,6 @@ from typing import NoReturn
 from ingest.records.dead_letters import LETTER_LIMIT, LetterBound
 from ingest.records.derive import derive
 from ingest.records.fields import Unreadable
-from ingest.records.registry import Registry
 from ingest.store.database import Store
 from ingest.stream.load import load
 from ingest.stream.reread_letters import Retried, retry_dead_letters
@@ -104,7 +103,7 @@ def _with_tid(rev: re.Match[bytes]) -> bytes:
 
 def test_an_event_whose_letter_went_is_read_again_from_the_log(store: Store) -> None:
     known = store.registry
-    store.registry = Registry({**known.kinds, VOUCH: replace(known.kinds[VOUCH], read=_refuse)}, known.own)
+    store.registry = replace(known, kinds={**known.kinds, VOUCH: replace(known.kinds[VOUCH], read=_refuse)})
     frames = adored(12)
     frames.vouch(SEED, MARA)
     take(store, frames)

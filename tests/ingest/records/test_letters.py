@@ -10,7 +10,6 @@ import pytest
 from ingest.records.dead_letters import LETTER_LIMIT, LetterBound
 from ingest.records.derive import derive
 from ingest.records.fields import Unreadable
-from ingest.records.registry import Registry
 from ingest.store.database import Store
 from ingest.stream.load import load
 from ingest.stream.reread_letters import Retried, retry_dead_letters
@@ -38,7 +37,7 @@ FOLLOW = "sh.tangled.graph.follow"
 def of_another_day(store: Store, frames: Frames) -> None:
     """Take frames with code that cannot read any follow."""
     known = store.registry
-    store.registry = Registry({**known.kinds, FOLLOW: replace(known.kinds[FOLLOW], read=_refuse)}, known.own)
+    store.registry = replace(known, kinds={**known.kinds, FOLLOW: replace(known.kinds[FOLLOW], read=_refuse)})
     take(store, frames)
     store.registry = known
 

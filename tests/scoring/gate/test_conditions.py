@@ -22,8 +22,19 @@ from scoring.gate.decide import (
     judge_change,
     lane_conditions,
 )
-from scoring.thresholds import CONDITIONS, Condition, Thresholds
-from scoring.types import AccountChange, Attestation, Circumstances, Content, Draw, Evidence, Lane, LaneClosed, Reason
+from scoring.thresholds import CONDITIONS, PEER_WEIGHT, Condition, Thresholds
+from scoring.types import (
+    AccountChange,
+    Attestation,
+    Circumstances,
+    Content,
+    Draw,
+    Evidence,
+    Lane,
+    LaneClosed,
+    PeerFlag,
+    Reason,
+)
 from tests.scoring.gate.test_gate import BETTER, CLEAR, KNOWN, OPEN, contents, estimate, evidences
 
 OWN = replace(OPEN, certified=False)
@@ -34,6 +45,7 @@ CLOSED = (
     LaneClosed("author", "ana.test", "mara.test"),
     LaneClosed("voucher", "ana.test", "ben.test"),
 )
+FLAG = PeerFlag("other.test", "at://did:plc:other/org.sunstead.assessment/x", PEER_WEIGHT, 40)
 SENSITIVE = replace(ORDINARY, tier="sensitive", attestation="valid")
 
 
@@ -77,6 +89,7 @@ ALONE: list[tuple[dict[str, Any], str, Condition | None]] = [
     ({"around": replace(ORDINARY, outdated=True)}, "approved_before", None),
     ({"around": replace(ORDINARY, outdated=None)}, "people_unknown", None),
     ({"around": replace(ORDINARY, tests_failed=True)}, "tests_failed", None),
+    ({"around": replace(ORDINARY, peer_flags=(FLAG,))}, "peer_flagged", None),
     ({"around": replace(ORDINARY, draw=None)}, "audit_not_drawn", "audit"),
     ({"around": replace(ORDINARY, draw=Draw(True, 0.05))}, "audit_drawn", "audit"),
 ]
@@ -222,6 +235,9 @@ arounds = st.builds(
     objected=st.none() | st.booleans(),
     outdated=st.none() | st.booleans(),
     tests_failed=st.booleans(),
+    peer_flags=st.lists(st.builds(PeerFlag, st.text(), st.text(), st.floats(0, 1), st.integers(0)), max_size=2).map(
+        tuple
+    ),
 )
 # Mostly ordinary ones with one field of another, so that the fast lane is reached often.
 around_one = st.builds(
@@ -244,6 +260,19 @@ def test_the_conditions_only_lower(
     for lane in Lane:
         assert best(lane_conditions(lane, evidence, content, around, OPEN)[0]) <= best(lane)
     assert best(decide_change(evidence, estimate(probability), content, around, OPEN)[0]) <= best(before)
+
+
+def test_a_peer_whose_word_weighs_too_little_changes_nothing() -> None:
+    light = replace(FLAG, weight=nextafter(PEER_WEIGHT, 0))
+    assert lane_and_codes(replace(ORDINARY, peer_flags=(light,))) == (Lane.FAST_LANE, [])
+    assert lane_and_codes(replace(ORDINARY, peer_flags=(light, FLAG))) == (Lane.NEEDS_HUMAN, ["peer_flagged"])
+
+
+def test_what_a_peer_flags_is_drawn_for_the_audit_all_the_same_so_that_its_word_is_tested() -> None:
+    around = replace(ORDINARY, peer_flags=(FLAG,), draw=None)
+    assert lane_and_codes(around) == (Lane.NEEDS_HUMAN, ["peer_flagged", "audit_not_drawn"])
+    around = replace(around, draw=Draw(True, 0.05))
+    assert lane_and_codes(around) == (Lane.NEEDS_HUMAN, ["audit_drawn", "peer_flagged"])
 
 
 @given(evidences, contents, arounds_at_hand, st.floats(0, 1), st.floats(0, 1))
@@ -317,6 +346,7 @@ def test_missing_anything_never_leads_to_the_fast_lane(
 
 
 def test_every_circumstance_that_can_be_unknown_is_asked_about() -> None:
-    # Unknown, these say 'public', 'not_asked', which counts as missing, and False, beside a pending look-up of CI.
-    kept = {"tier", "attestation", "tests_failed"}
+    # Unknown, these say 'public', 'not_asked', which counts as missing, and False, beside a pending look-up of CI; no
+    # site has to have peers.
+    kept = {"tier", "attestation", "tests_failed", "peer_flags"}
     assert set(UNKNOWN) == {field.name for field in fields(Circumstances)} - kept

@@ -108,6 +108,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "begin_watching": ("POST /setup/begin record=made-up", "sign sign 403 403 403 403 403"),
     "about": ("GET /about", "200 200 200 200 200 200 200"),
     "find": ("GET /find?q=made-up", "200 200 200 200 200 200 200"),  # the same words for everybody
+    "verify": ("POST /verify uri=made-up", "200 200 200 200 200 200 200"),  # the same, and nothing changes
     "api_reference": ("GET /api", "200 200 200 200 200 200 200"),  # as the document: no person, no figure
     "docs": ("GET /docs", "302 302 302 302 302 302 302"),  # to the API page
     "feed": ("GET /feed/made-up.atom", "404 404 404 404 404 404 404"),  # a token opens it, whoever is signed in
@@ -158,7 +159,7 @@ SHOWING = {
 }
 SECRET = re.compile(rf"(?:(?:data|decision)~|{PREFIX}|sign-in/)[\w-]{{43}}")
 FREE = {"openapi-json", "api-root"}  # the API's own description names no person and no figure
-ASKING = {"POST /score"}  # a body too long for an address; changes nothing
+ASKING = {"POST /score", "verify"}  # a body too long for an address, a form that asks other servers; change nothing
 CHANGING = [
     *(name for name, (line, _) in TABLE.items() if name not in ASKING and line.startswith(("POST ", "PUT ", "DELETE ")))
 ]
