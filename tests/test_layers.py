@@ -22,8 +22,8 @@ ORDER = {
         context+http_cache api views tasks+urls+templatetags
     """,
     "trustsite": """
-        settings+validation+drive+command_line+logs+hops+urls+wsgi+setup ops worker doctor publishing labels world+standins demo
-        management
+        settings+validation+drive+command_line+logs+hops+urls+wsgi+setup ops worker doctor publishing labels
+        world+standins demo management
     """,
 }
 # Imports against that order, each with its reason.

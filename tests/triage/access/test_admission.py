@@ -36,7 +36,7 @@ from triage.models import Change, FirstAdminCode, LeaderboardWish, Maintainer, O
 from triage.models.accounts import log_change
 from triage.services.erasure import account_of, forget_account
 from trustsite.management.commands.worker import Command as WorkerCommand
-from trustsite.settings import account
+from trustsite.validation import account
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small")]
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
