@@ -7,6 +7,7 @@ from triage.access import sign_in
 from triage.views import (
     about,
     actions,
+    bulk,
     contributor,
     dashboard,
     diff,
@@ -76,7 +77,7 @@ urlpatterns = [
     path("act/unpublish", actions.take_back_approval, name="take_back_approval"),
     path("act/label", actions.label, name="label_lane"),
     path("act/merge", actions.merge, name="merge"),
-    path("act/bulk", actions.bulk_approve, name="bulk_approve"),
+    path("act/bulk", bulk.bulk_approve, name="bulk_approve"),
     path("act/look", actions.look, name="look"),
     path("people", people.people, name="people"),
     path("people/request", people.answer_request, name="answer_request"),

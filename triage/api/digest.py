@@ -14,8 +14,9 @@ from scoring.formatting import visible
 from scoring.queries import read
 from scoring.queries.read import Approved, Queue, QueueQuery, QueueRow
 from scoring.types import Lane
+from triage.access.permissions import Role, Roles
 from triage.access.requests import Request
-from triage.access.sign_in import person_of
+from triage.access.sign_in import person_of, viewing
 from triage.api.base import MineFilter, RepositoryFilter, TextFilter, marked, problems, published, repository_key
 from triage.context import present, told_dashboard
 from triage.forms.filters import is_in_view
@@ -59,7 +60,7 @@ class Told:
     lane_notice: str
     now: datetime
     origin: str
-    objections: tuple[datetime, ...] = ()  # when each open one is due, earliest first
+    objections: tuple[datetime, ...] | None = None  # due days, earliest first; None: not for this reader
     snoozed: tuple[int, int] = (0, 0)  # how many rows, and how many of them are flagged
 
 
@@ -106,6 +107,8 @@ def _audits(told: Told) -> Iterator[str]:
 
 
 def _objections(told: Told) -> Iterator[str]:
+    if told.objections is None:
+        return
     if told.objections:
         first = f"{told.objections[0].day} {told.objections[0]:%B %Y}"
         yield f"Open objections: {len(told.objections):,}, the first to be answered by {first}."
@@ -167,6 +170,13 @@ def get_digest(
     return marked(request, HttpResponse(digest_text(told), content_type=TEXT))
 
 
+def _open_objections(roles: Roles, snapshot: Snapshot, repository: str) -> tuple[datetime, ...] | None:
+    """Return when those are due that the reader may answer; None for a reader who maintains nothing."""
+    if roles.highest() < Role.MAINTAINER:
+        return None
+    return tuple(sorted(due for key, _, due in list_open(snapshot) if repository in ("", key)))
+
+
 def _told(request: Request, snapshot: Snapshot, query: QueueQuery) -> Told:
     board, now = told_dashboard(request, snapshot), present(snapshot)
     due = [subject.uri for subject, _ in read.due_audits(snapshot)]
@@ -191,7 +201,7 @@ def _told(request: Request, snapshot: Snapshot, query: QueueQuery) -> Told:
         ),
         lane_notice=board.lane_notice,
         now=now,
-        objections=tuple(sorted(due for key, _, due in list_open(snapshot) if query.repository in ("", key))),
+        objections=_open_objections(viewing(request), snapshot, query.repository),
         snoozed=(len(snoozed), snoozing.count_flagged(snoozed)),
         origin=request.build_absolute_uri("/").rstrip("/"),
     )

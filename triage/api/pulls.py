@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated
 
+from django.conf import settings
 from ninja import Field, Router, Schema
 from ninja.params.functions import Query
 
@@ -243,8 +244,8 @@ def get_pull(
     if row is None or held_to(request) not in ("", row.repository_key):
         detail = "No open pull request of a watched repository has this address; it may be merged or closed."
         raise ApiProblem(404, detail, code="not_open")
-    peers = read.peer_opinions(snapshot, [row.uri], present(snapshot)).get(row.uri, ())
-    return pull_out(row, sees_thresholds(viewing(request), row.repository_key), peers, briefing)
+    peers = read.peer_opinions(snapshot, [row.uri], present(snapshot)) if settings.PEERS else {}
+    return pull_out(row, sees_thresholds(viewing(request), row.repository_key), peers.get(row.uri, ()), briefing)
 
 
 @router.get(
@@ -286,7 +287,7 @@ def get_queue(
         raise ApiProblem(422, str(problem), code="malformed_cursor") from problem
     page = order[start : start + limit]
     rows, roles = as_shown.pulls(snapshot, page), viewing(request)
-    peers = read.peer_opinions(snapshot, page, present(snapshot))
+    peers = read.peer_opinions(snapshot, page, present(snapshot)) if settings.PEERS else {}
     return QueueOut(
         total=len(order),
         own=len(own),

@@ -74,7 +74,7 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
         item.opening,
         item.author.name,
         item.title,
-        repository,
+        repository.removesuffix(" ·"),
         number,
         changed_sentence if is_cause else decided,
         item.reason,

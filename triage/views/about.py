@@ -58,10 +58,10 @@ def find(request: Request) -> HttpResponse:
     shown: dict[str, object] = {"q": asked[:LONGEST], "wait": wait, "may_read": may_read(request)}
     if asked and not wait:
         found = _found(request.snapshot, asked)
-        groups = sorted({one.first_timer for one in found}, reverse=True)
-        waits = [first_answer(request.snapshot, "", "", first) for first in groups]
         rows = read.pulls(request.snapshot, [one.uri for one in found]) if found and request.snapshot else ()
         on_author = {row.uri for row in rows if row.on_author}
+        groups = sorted({one.first_timer for one in found if one.uri not in on_author}, reverse=True)
+        waits = [first_answer(request.snapshot, "", "", first) for first in groups]
         shown |= {
             "asked": True,
             "found": [(one, _opening(one) if shown["may_read"] else "", one.uri in on_author) for one in found],

@@ -20,6 +20,7 @@ from scoring.queries import read
 from scoring.redteam.render import HEADS, NOT_PLAYED, read_report, say_graph, say_result
 from scoring.thresholds import MOST_LIFT
 from scoring.training.summary import ShownLane, ShownModel, read_backtest, read_serving
+from scoring.types import Person
 from triage.access.oauth.sessions import held_session
 from triage.access.permissions import Role, sees_thresholds
 from triage.access.requests import Request
@@ -65,9 +66,7 @@ def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
         "reread": read.reread(snapshot, settings.R_LOW, settings.R_HIGH),
         "attacked": reports.attack_sentences(read_report(settings.LOG_DIR)) if exact else (),
         "newcomers": histogram.newcomers(fares, now),
-        "peers": [
-            (one.peer, standing_words(one)) for one in read.peer_standings(snapshot) if one.peer.did in settings.PEERS
-        ],
+        "peers": _peers(snapshot),
         "repositories": sorted(repositories.items(), key=lambda one: (one[1], one[0])),
         "repository": repository,
         "is_unknown": wanted != repository,
@@ -113,6 +112,11 @@ def _inbox(snapshot: Snapshot) -> Mapping[read.GroupKey, int]:
     return row_actions.lane_counts(read.QueueQuery(size=1), snapshot, timezone.now())
 
 
+def _peers(snapshot: Snapshot) -> list[tuple[Person, str]]:
+    standings = read.peer_standings(snapshot) if settings.PEERS else ()
+    return [(one.peer, standing_words(one)) for one in standings if one.peer.did in settings.PEERS]
+
+
 def _lanes(board: read.Dashboard, inbox: Mapping[read.GroupKey, int]) -> dict[str, object]:
     """Return the lanes as the `inbox` counts them."""
     return {
@@ -150,7 +154,7 @@ def _learned(
         "order_words": orders.order_words(past),
         "order_bargain": orders.bargain_sentence(past) if past else "",
         "backtest_lane": reports.lane_sentence(past) if past else (),
-        "backtest_of_score": reports.verdict(past)[1] if past else "",
+        "backtest_of_score": reports.verdict(past) if past else (),
         "approvals": reports.false_approvals("approvals", lane, results if is_live_told else (), drawn),
         "no_approvals": missing.no_false_approvals(name, model, exact, fewest, need),
         "no_live": "" if results else missing.no_live(settings.LABEL_WINDOW_DAYS),

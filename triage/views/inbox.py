@@ -211,12 +211,17 @@ def expanded(request: Request, snapshot: Snapshot, row: read.QueueRow) -> rows.E
         return rows.Expanded(place=place, facts=public)
     explained = read.explain_trust(snapshot, row.author.did, row.repository_key, policy_from_settings())
     exact = sees_thresholds(viewing(request), row.repository_key)
-    objection_sentences = objections.sentences(row.author.did, row.uri, row.repository_key, row.repository_name)
+    is_author = isinstance(request.user, Person) and request.user.did == row.author.did
+    said = (
+        objections.sentences(row.author.did, row.uri, row.repository_key, row.repository_name)
+        if exact or is_author  # nobody else learns who objected, or how it was answered
+        else ()
+    )
     review = read.content_review(snapshot, row.uri)
     quotes, facts = flag_quotes(snapshot, row.uri, review), read.change_facts(snapshot, row.uri)
     dismissed = row_actions.dismissal_words(row.uri) if exact else {}
-    peers = read.peer_opinions(snapshot, [row.uri], present(snapshot)).get(row.uri, ())
-    return rows.Expanded(explained, review, exact, objection_sentences, place, quotes, facts, dismissed, peers)
+    peers = read.peer_opinions(snapshot, [row.uri], present(snapshot)) if settings.PEERS else {}
+    return rows.Expanded(explained, review, exact, said, place, quotes, facts, dismissed, peers.get(row.uri, ()))
 
 
 @dataclass(frozen=True, slots=True)

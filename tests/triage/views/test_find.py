@@ -32,7 +32,7 @@ from triage.views.about import FEWEST
 
 pytestmark = pytest.mark.django_db
 PAGE = "https://tangled.org/seed.example.com/lantern/pulls/12"
-NOT_FOUND = "No pull request found"
+NOT_FOUND = "No open pull request found"
 JUDGED = r"fast lane|needs review|flagged|stays clean|P\(clean\)|score|\d %|interval|finding|trust|vouch|denounce"
 HANDLES = "update contributors set handle = 'seed.example.com', handle_verified = true where did = ?"
 MARAS = "update contributors set handle = 'Mara.example.com', handle_verified = ? where did = ?"

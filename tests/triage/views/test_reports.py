@@ -259,7 +259,7 @@ def test_a_finished_backtest_answers_where_no_model_serves(client: Client, folde
     write_backtest(folder, whole_backtest())
     page = text(client, "/dashboard")
     assert "<strong>Yes, so far.</strong> Where it said 90.0 %, 95.0 % stayed clean" in page
-    assert "In the backtest: Of 12 past pull requests a clean one scored above a bad one in 75 of 100 pairs" in page
+    assert "Of 12 past pull requests a clean one scored above a bad one in 75 of 100 pairs" in page
     assert "In the backtest: 1,060 of 212. 35 of them went bad, 3.3 %." in page
     assert "The backtest, each scored before its outcome was known." in page
     answers = re.findall(r'<p class="answer">(.*?)</p>', page)

@@ -397,6 +397,17 @@ def test_of_objections_one_to_a_decision_and_a_few_at_all_are_open(client: Clien
         object_to(MARA, "", "", "No", "link", None, now)
 
 
+def test_visitors_learn_neither_who_objected_nor_how_it_was_answered(client: Client, seed: Person) -> None:
+    assert objecting(client, link(seed)).status_code == 200
+    for state in ("open", "rejected"):
+        for address in (f"/pull/{OFFERED}", "/digest", "/"):
+            shown = text(client.get(address)).lower()
+            assert "bject" not in re.sub(r"how to object|you also object|and object|to object", "", shown), address
+        assert "objected" in text(keeper(Client()).get(f"/pull/{OFFERED}"))
+        if state == "open":
+            answer(str(Objection.objects.get().key), None, seed, "rejected", "It stands.", timezone.now())
+
+
 def test_a_page_that_is_loaded_again_after_the_answer_objects_no_second_time(client: Client, seed: Person) -> None:
     token = link(seed)
     assert objecting(client, token).status_code == 200
