@@ -122,7 +122,7 @@ def open_store() -> Store:
     return Store.open(
         settings.DUCKDB_PATH,
         registry=build_registry(settings.LEXICON_AUTHORITY, settings.PEERS),
-        key=str(settings.TOMBSTONE_KEY).encode(),
+        key=drive.key(settings.ROOT, "tombstones").encode(),
         memory_mb=settings.DUCKDB_MEMORY_MB,
     )
 
