@@ -25,7 +25,7 @@ from ingest.http.fetcher import Fetcher
 from ingest.lookups.people import fetch_identities
 from ingest.lookups.rounds import fetch_patches
 from ingest.oauth.dpop import DpopSender
-from ingest.oauth.records import assessment_key
+from ingest.records.assessment import assessment_key
 from ingest.records.pull_state import settle
 from ingest.store.database import StreamClock
 from ingest.store.snapshots import SnapshotReader
