@@ -65,14 +65,19 @@ from current_decisions c {SOURCES}
 where x.publish = 'delayed' and p.state = 'open' and c.lane = 'needs_human' and not {DRAWN}
   and p.changed_at <= $now - $delay and {TELLABLE}
 """
+# Closed by somebody who may push, and not opened again since.
+CLOSED_BY_OTHERS = """
+select pull_uri from statuses where deleted_at is null and authority <> 'stranger' group by pull_uri
+having coalesce(max((seen_at, event_seq)) filter (status = 'closed' and authority = 'push_holder')
+  > coalesce(max((seen_at, event_seq)) filter (status = 'open'), (timestamp '1970-01-01', 0)), false)
+"""
 # The last decision on each pull request that was merged, closed by others or deleted since its repository publishes.
 SETTLED = f"""
 with settled as (
   select p.pull_uri from pull_requests p join repository_settings x using (repository_id)
   where x.publish <> 'off' and p.state <> 'open' and p.state_at >= x.publish_since and p.state_at > $now - $kept
     and (p.state <> 'merged' or coalesce(p.merge_proof, 'verified') = 'verified')
-    and (p.state <> 'closed' or exists (from statuses s where s.pull_uri = p.pull_uri and s.deleted_at is null
-      and s.status = 'closed' and s.authority = 'push_holder'))
+    and (p.state <> 'closed' or p.pull_uri in ({CLOSED_BY_OTHERS}))
 ), last as (
   from scores s semi join settled using (pull_uri) qualify row_number() over (
     partition by pull_uri order by data_version desc nulls last, as_of desc, decided_clock desc) = 1
