@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
+from ingest.store import snapshots
 from ingest.store.snapshots import publish
 from tests.pipeline import prepared
 from tests.scoring.pipeline.test_peers import FAST, HEAVY, OPEN, PEER, Peers, fill
@@ -18,7 +19,8 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(name="world")
-def world_fixture(tmp_path: Path, settings: Settings) -> Iterator[Peers]:
+def world_fixture(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Peers]:
+    monkeypatch.setattr(snapshots, "LOOK_SECONDS", 0.0)  # a reader looks for a newer one twice a second
     settings.PUBLIC_READ, settings.STREAM_CLOCK, settings.PEERS = True, True, [PEER]
     settings.SNAPSHOT_DIR = tmp_path / "snapshots"
     with prepared(tmp_path, fill) as result:
