@@ -2,7 +2,8 @@
 
 The stream and listings only say that there is something to look at. A repository's revisions grow, so a proof that is
 older than the event or than an earlier proof is a state that somebody replays, and shows nothing. Only assessments of
-open pull requests in watched repositories are asked for.
+pull requests in watched repositories are asked for: of open ones, and of decided ones for some weeks, since a site that
+publishes nothing of open ones tells its fast lane only then.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ from ingest.store.database import Store
 from ingest.store.transaction import Transaction
 
 AGAIN = timedelta(hours=6)  # a withdrawn assessment that the stream missed is found within this time
+DECIDED = timedelta(days=30)  # how long after its decision a pull request's assessments are still proven
 
 # Due again at once if the record was rewritten since, unless the last look-up failed.
 DUE = """
@@ -28,8 +30,10 @@ select a.uri as subject, a.record_cid, a.rev, c.did as payer, 0 as rank, a.learn
   coalesce(f.attempts, 0) as attempts,
   (select max(n.proven_rev) from peer_assessments n where n.author_id = a.author_id) as newest_rev
 from peer_assessments a join contributors c on c.contributor_id = a.author_id
-semi join (from pull_requests semi join watched_repositories using (repository_id) where state = 'open') p
-  on p.pull_uri = a.subject_uri
+semi join (
+  from pull_requests semi join watched_repositories using (repository_id)
+  where state = 'open' or state in ('merged', 'closed') and state_at > $decided
+) p on p.pull_uri = a.subject_uri
 left join fetches f on f.kind = 'peer_assessment' and f.subject = a.uri
 where c.did in (select unnest($peers::varchar[])) and (f.subject is null or f.due_clock <= $wall
   or f.attempts = 0 and a.record_cid is distinct from a.checked_cid)
@@ -48,7 +52,7 @@ def fetch_peer_assessments(store: Store, fetcher: Fetcher, plc_url: str, now: da
     """Prove the assessments that are due; return how many. `now` is the present of decisions."""
     kind = Kind(
         "peer_assessment",
-        Due(DUE, {"peers": sorted(store.registry.peers)}),
+        Due(DUE, {"peers": sorted(store.registry.peers), "decided": now - DECIDED}),
         lambda row: _prove(fetcher, plc_url, row),
         lambda txn, results: _write(txn, results, now),
         lambda answer: Note(AGAIN, None if isinstance(answer, tuple) else str(answer)),

@@ -28,7 +28,8 @@ HOPS = 4  # trust hops at most, as TRUST_HOPS: people farther away are on no pat
 # trust paths, then everybody whom deciders reach by vouches, at once, before trust is computed; the voucher pays. A
 # vouch by anybody else is no reason to ask: vouches can be written by the thousand, and the hosts belong to the
 # subjects. People on the path of an open pull request are asked about again each day: a thief of an account can write
-# to its log in the directory, and no server tells the stream about that.
+# to its log in the directory, and no server tells the stream about that. Peers, at most twenty, are named where their
+# word is shown.
 DUE_IDENTITIES = f"""
 with recursive standing as (
   select voucher_id, subject_id, seen_at, event_seq from vouches where kind = 'vouch' and superseded_at is null
@@ -60,6 +61,7 @@ with recursive standing as (
     from pull_requests semi join watched_repositories using (repository_id) group by author_id
   union all select v.subject_id, 2, arg_min(v.voucher_id, (n.hops, v.event_seq)), max(v.seen_at)
     from standing v join nearest n on n.id = v.voucher_id where n.hops < {HOPS} group by v.subject_id
+  union all select distinct author_id, 1, author_id, null::timestamp from peer_assessments
 )
 select c.did as subject, c.contributor_id, p.did as payer, w.rank, w.since, coalesce(f.attempts, 0) as attempts
 from contributors c

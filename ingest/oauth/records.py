@@ -1,7 +1,5 @@
 """The records that this site writes: in people's names into their repositories, and as itself. Pure; naive UTC."""
 
-import base64
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -39,11 +37,6 @@ def make_vouch(reason: str, evidence: Sequence[str], now: datetime) -> dict[str,
     """Return a vouch; `evidence` are at-uris of merged pull requests. Its key is the DID of whom it is for."""
     record: dict[str, Any] = {"kind": "vouch", "createdAt": _stamp(now)}
     return record | ({"reason": reason} if reason else {}) | ({"evidences": list(evidence)} if evidence else {})
-
-
-def assessment_key(pull_uri: str) -> str:
-    """Return the record key of the assessment of a pull request: whoever knows its at-uri finds it without an index."""
-    return base64.b32encode(hashlib.sha256(pull_uri.encode()).digest()).decode().lower()[:26]
 
 
 def make_assessment(

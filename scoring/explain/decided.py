@@ -54,13 +54,14 @@ class ChangeOutline:
     several_open: bool = False  # its author has other pull requests open in this repository
     shadow: bool = False  # its repository is in shadow mode
     claimed: bool = False  # its author claims a merge that nothing confirms
+    own: bool = False  # its author may push there, so it stands apart from the lanes
 
 
 NOTHING_KNOWN = ChangeOutline()
 NO_LANE = "Fast lane not open in this repository"
 NO_LANE_FOR_SEED = "By a maintainer; fast lane not open here"
 A_PERSON_ASKED_FOR = "A person was asked to decide"  # an objection, to those whom it does not concern
-CLAIMED = "Author says merged; Git shows no merge"
+CLAIMED = "Author marked this merged; Git says no"
 SETTLES_CLAIM = "A maintainer who says that it was merged takes it out of the inbox. "
 
 
@@ -73,9 +74,11 @@ def decided(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHIN
         return _objection_words(verdict) if exact and clauses[0] == A_PERSON_ASKED_FOR else clauses[0]
     if change.claimed:
         return CLAIMED
+    touched = next((reason.params for reason in verdict.reasons if reason.code == "never_fast_path"), None)
+    addition = "tests fail" if change.tests_fail else _touched(touched) if touched else ""
+    if change.own:
+        return fit(f"Author may push; {addition}" if addition else "Its author may push here")
     if not evidence.settled_here:
-        touched = next((reason.params for reason in verdict.reasons if reason.code == "never_fast_path"), None)
-        addition = "tests fail" if change.tests_fail else _touched(touched) if touched else ""
         return fit(_newcomer_clause(evidence, change.several_open, addition))
     return next(iter(_clauses(verdict, OF_LANE)), "") or fit(_known_author_clause(verdict, evidence, change, exact))
 
@@ -126,7 +129,7 @@ def _findings_count(change: ChangeOutline) -> str:
     if change.findings:
         is_low = all(finding.severity == "low" for finding in change.findings)
         return things(len(change.findings), "low finding" if is_low else "finding")
-    return "nothing found" if change.files else ""
+    return "no findings" if change.files else ""
 
 
 def _causes(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHING_KNOWN) -> list[str]:

@@ -436,6 +436,7 @@ def _outlines(rows: Rows, found: Sequence[Mapping[str, Any]], watched: Watched) 
             several_open=(row["contributor_id"], row["repository_id"]) in several,
             shadow=watched[row["repository_id"]].shadow,
             claimed=row["merge_proof"] == "unverified",
+            own=row["own"],
         )
         for row in found
     }

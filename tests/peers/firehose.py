@@ -24,10 +24,10 @@ Frame = dict[str, Any]
 
 
 class Shim:
-    """Follows one firehose and serves what it carried as `/subscribe` on 127.0.0.1, from the first frame on."""
+    """Follows firehoses and serves what they carried as `/subscribe` on 127.0.0.1, from the first frame on."""
 
     def __init__(self, firehose: str) -> None:
-        self._firehose = firehose
+        self._first = firehose
         self.frames: list[Frame] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="firehose shim", daemon=True)
@@ -44,6 +44,10 @@ class Shim:
         self._thread.start()
         assert self._ready.wait(LONG_SECONDS), "the shim did not start"
         return self
+
+    def follow(self, firehose: str) -> None:
+        """Follow one more."""
+        asyncio.run_coroutine_threadsafe(self._begin(firehose), self._loop).result(LONG_SECONDS)
 
     def wait_for(self, did: str, count: int, seconds: float = LONG_SECONDS) -> None:
         """Return when so many commits of this account came by."""
@@ -65,17 +69,22 @@ class Shim:
         self._stop, self._news = asyncio.Event(), asyncio.Condition()
         async with serve(self._play, "127.0.0.1", 0, compression=None, close_timeout=1) as server:
             self.port = server.sockets[0].getsockname()[1]
-            follower = asyncio.create_task(self._follow())
+            self._followers: list[asyncio.Task[None]] = []
+            await self._begin(self._first)
             self._ready.set()
             await self._stop.wait()
             async with self._news:
                 self._news.notify_all()
-            follower.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await follower
+            for follower in self._followers:
+                follower.cancel()
+                with contextlib.suppress(asyncio.CancelledError, ConnectionClosed):
+                    await follower
 
-    async def _follow(self) -> None:
-        async with connect(self._firehose, compression=None, max_size=None) as socket:
+    async def _begin(self, firehose: str) -> None:
+        self._followers.append(asyncio.create_task(self._follow(firehose)))
+
+    async def _follow(self, firehose: str) -> None:
+        async with connect(firehose, compression=None, max_size=None) as socket:
             async for message in socket:
                 assert isinstance(message, bytes)
                 frames = list(jetstream_frames(message, self._next_time()))

@@ -81,10 +81,14 @@ class Exchange:
 
 
 class RealNetwork:
-    """Node with both servers, the router before them and the firehose's shim, while the context is open."""
+    """Node with both servers, the router before them and the firehose's shim, while the context is open.
 
-    def __init__(self, modules: Path, state: Path) -> None:
-        self._router = _Router(self)
+    One that is `beside` another is a second data server under its own name, in the directory of the other, whose router
+    leads to it and whose shim carries what both say.
+    """
+
+    def __init__(self, modules: Path, state: Path, host: str = PDS_HOST, beside: "RealNetwork | None" = None) -> None:
+        self.host, self._router = host, _Router(self)
         self.overheard: list[Exchange] | None = None  # a list here gets all that is asked through the router
         command = ["node", "--input-type=module", "--eval", SERVERS.read_text(), str(state)]
         self._node = subprocess.Popen(
@@ -92,12 +96,17 @@ class RealNetwork:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=modules,
-            env={**os.environ, "SITES": self.origin},
+            env={**os.environ, "SITES": self.origin, "PDS_HOSTNAME": host}
+            | ({"PLC_PORT": str(beside.port_of(PLC_HOST))} if beside else {}),
         )
         ports = self._ports()
         self._hosts = {PLC_HOST: ports["plc"]}
         self._pds = ports["pds"]
-        self.shim = Shim(f"ws://127.0.0.1:{self._pds}/xrpc/com.atproto.sync.subscribeRepos?cursor=0")
+        firehose = f"ws://127.0.0.1:{self._pds}/xrpc/com.atproto.sync.subscribeRepos?cursor=0"
+        self.shim = Shim(firehose)
+        if beside:
+            beside.lead(host, self._pds)
+            beside.shim.follow(firehose)
 
     def _ports(self) -> dict[str, int]:
         """What the child prints once both servers answer; PeerProblem where it ends before."""
@@ -125,19 +134,19 @@ class RealNetwork:
         self._hosts[host] = port
 
     def port_of(self, host: str) -> int:
-        """The port of the server behind a host's name."""
-        return self._hosts.get(host, self._pds)
+        """The port of the server behind a host's name; a handle's is that of its data server."""
+        return self._hosts.get(host) or self._hosts.get(host.partition(".")[2], self._pds)
 
     def join(self, name: str) -> Account:
-        """Create an account `name`.pds.example.test."""
-        handle = f"{name}.{PDS_HOST}"
+        """Create an account `name`.pds.example.test, or below the server's other name."""
+        handle = f"{name}.{self.host}"
         body = {"handle": handle, "email": f"{name}@example.test", "password": "correct horse"}
         made = self.call("com.atproto.server.createAccount", json.dumps(body).encode())
         return Account(self, made["did"], handle, made["accessJwt"])
 
     def call(self, method: str, body: bytes, token: str = "", kind: str = "application/json") -> dict[str, Any]:
         """A procedure of the data server; raises PeerProblem with its answer."""
-        headers = {"Content-Type": kind, "Host": PDS_HOST} | ({"Authorization": f"Bearer {token}"} if token else {})
+        headers = {"Content-Type": kind, "Host": self.host} | ({"Authorization": f"Bearer {token}"} if token else {})
         connection = http.client.HTTPConnection("127.0.0.1", self._pds, timeout=LONG_SECONDS)
         try:
             connection.request("POST", f"/xrpc/{method}", body, headers)
@@ -160,7 +169,7 @@ class RealNetwork:
     def query(self, method: str, **parameters: str) -> dict[str, Any]:
         """A query of the data server."""
         connection = http.client.HTTPConnection("127.0.0.1", self._pds, timeout=LONG_SECONDS)
-        connection.request("GET", f"/xrpc/{method}?{urlencode(parameters)}", headers={"Host": PDS_HOST})
+        connection.request("GET", f"/xrpc/{method}?{urlencode(parameters)}", headers={"Host": self.host})
         told = connection.getresponse().read()
         connection.close()
         return json.loads(told)

@@ -1,5 +1,6 @@
 // A personal data server and a PLC directory on loopback, with their state in the folder given as the last argument.
 // Sites of the tests, which have names below sunstead.org, are fetched from the origin SITES, which the name is told.
+// PDS_HOSTNAME is the server's name. PLC_PORT is that of a directory that runs already, and then none is started here.
 // Prints one line of JSON with both ports once they answer, and ends when standard input is closed.
 import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
@@ -19,14 +20,16 @@ globalThis.fetch = (input, init) => {
   return fetchAnywhere(process.env.SITES + url.pathname, { headers: { 'x-site': url.hostname }, signal, redirect })
 }
 
-const directory = plc.PlcServer.create({ db: plc.Database.mock(), port: 0 })
-const listening = await directory.start()
-const plcPort = listening.address().port
+let plcPort = Number(process.env.PLC_PORT ?? 0)
+let directory
+if (!plcPort) {
+  directory = plc.PlcServer.create({ db: plc.Database.mock(), port: 0 })
+  plcPort = (await directory.start()).address().port
+}
 
 Object.assign(process.env, {
-  PDS_HOSTNAME: 'pds.example.test',
   PDS_PORT: process.env.PDS_PORT ?? '0',
-  PDS_SERVICE_HANDLE_DOMAINS: '.pds.example.test',
+  PDS_SERVICE_HANDLE_DOMAINS: `.${process.env.PDS_HOSTNAME}`,
   PDS_DATA_DIRECTORY: folder,
   PDS_BLOBSTORE_DISK_LOCATION: path.join(folder, 'blobs'),
   PDS_DID_PLC_URL: `http://127.0.0.1:${plcPort}`,
@@ -55,6 +58,6 @@ createInterface({ input: process.stdin }).on('line', async (did) => {
 process.stdin.resume()
 process.stdin.on('end', async () => {
   await server.destroy()
-  await directory.destroy()
+  await directory?.destroy()
   process.exit(0)
 })

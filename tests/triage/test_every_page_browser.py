@@ -132,7 +132,19 @@ def test_a_maintainer_finds_every_page_of_theirs_from_the_frame_by_keyboard(page
     places = page.locator(".places .menu a")
     lists = ("Incidents", "Audits", "Decided", "Snoozed")
     expect(places).to_have_text(
-        ["Leaderboard", "Settings", *lists, "Objections", "Changes", *REPORTS, "Set up", "Yours", "Tokens", "People"]
+        [
+            "Leaderboard",
+            "Settings",
+            *lists,
+            "Objections",
+            "Changes",
+            *REPORTS,
+            "Set up",
+            "Yours",
+            "Tokens",
+            "People",
+            "Publishing",
+        ]
     )
     expect(places.first).to_be_visible()
     page.keyboard.press("Tab")

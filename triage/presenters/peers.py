@@ -9,7 +9,7 @@ from scoring.queries.read import Agreement, PeerOpinion, PeerStanding
 
 @dataclass(frozen=True, slots=True)
 class PeerView:
-    """One peer's word: `said` what, and `effect` what follows from it here."""
+    """One peer's word: `said` what, and `effect` what follows from it here, "" of a decided pull request."""
 
     name: str
     uri: str

@@ -49,7 +49,7 @@ MINUS = "\N{MINUS SIGN}"  # as wide as a plus, so that signed figures align
 FAILED_NAMED, NAME_LENGTH = 5, 60  # workflows that are named, and characters of each name
 CI_WORDS = {"passed": "passed", "failed": "failed", "running": "running", "never_ran": "did not run on this round"}
 CLAIMED = "Its author says that it was merged, and nothing confirms it. No lane depends on that."
-TESTS_FAIL = "Its tests fail. No lane depends on tests, so look at them before you approve."
+TESTS_FAIL = "Its tests fail. Look at them before you approve."
 BAR_WIDTH = 200  # units of the factor bars' viewBox; the middle is zero
 # The order of the queue. Bucket, heading, icon, and what an empty one says.
 GROUPS: tuple[tuple[GroupKey, str, Kind, str], ...] = (
@@ -57,7 +57,7 @@ GROUPS: tuple[tuple[GroupKey, str, Kind, str], ...] = (
     ("normal_queue", "Needs review", "review", "Nothing waits for a review."),
     ("fast_lane", "Fast lane", "fast", "The fast lane is empty."),
     ("would_be_fast_lane", "Would be fast lane", "would", "Nothing would be fast lane where the lane is not open."),
-    ("own", "Sent by maintainers", "person", "No open pull request by people with push access."),
+    ("own", "From people with push access", "person", "No open pull request by people with push access."),
 )
 
 

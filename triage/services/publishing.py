@@ -13,8 +13,9 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from ingest.oauth.records import add_time, assessment_key, make_assessment, make_service
+from ingest.oauth.records import add_time, make_assessment, make_service
 from ingest.oauth.scopes import published_collections
+from ingest.records.assessment import assessment_key
 from scoring.config.repository import Publish
 from scoring.queries.read import PublicLane
 from triage.models import Person, PublishedRecord, ServiceAccount

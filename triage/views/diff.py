@@ -4,7 +4,7 @@ It also shows the history of one pull request, and how it changed since somebody
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from urllib.parse import urlencode
 
@@ -23,12 +23,14 @@ from triage.access.oauth.sessions import held_session
 from triage.access.permissions import Role, SignInNeeded, role_of, sees_thresholds
 from triage.access.requests import Request
 from triage.access.sign_in import viewing
+from triage.context import present
 from triage.diff_page.facts import UNREADABLE, round_words, state_words, why_missing
 from triage.diff_page.page import DiffPage, Dismissals, change_page, comparison_page
 from triage.models import Person
 from triage.presenters import queue as as_shown
 from triage.presenters import row_actions
 from triage.presenters.lists import hiding_audits
+from triage.presenters.peers import PeerView, opinion_view
 from triage.presenters.pills import pill
 from triage.presenters.review import Draft, NoteGroup, NoteView, draft_links, read_draft
 from triage.presenters.row_actions import RowActs
@@ -262,6 +264,7 @@ def history(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
         "counted": read.outcome_in_words(snapshot, uri),
         "changed": changed,
         "approved_round": approved_round(snapshot, changed) if changed else None,
+        "peers": _peers(snapshot, subject) if has_change else (),
         "next": reverse("history", args=[uri]),
         **_forms(request, subject),
     }
@@ -269,6 +272,14 @@ def history(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
         shown |= vouching_shown(held_session(request), snapshot, subject.author.did, timezone.now())
     change = shown_change(request, snapshot, uri, None) if has_change else {}
     return render(request, "diff/history.html", change | {"has_change": has_change} | shown)
+
+
+def _peers(snapshot: Snapshot, subject: Subject) -> list[PeerView]:
+    """Return what other sites said of a decided pull request; nothing while an audit of its author waits."""
+    if not settings.PEERS or hiding_audits(snapshot, dids=(subject.author.did,)):
+        return []
+    found = read.peer_opinions(snapshot, [subject.uri], present(snapshot)).get(subject.uri, ())
+    return [replace(opinion_view(opinion), effect="") for opinion in found]  # it has none any more
 
 
 SENT: Mapping[str, str] = {"opened": "opened it", "sent": "sent round {}", "replaced": "replaced the patch of round {}"}

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from ingest.atproto.record_proof import cid_text, encode
 from ingest.erasure.erase import erase
-from ingest.lookups.peers import fetch_peer_assessments
+from ingest.lookups.peers import DECIDED, fetch_peer_assessments
 from ingest.records.assessment import assessment_key
+from ingest.records.pull_state import settle
 from ingest.records.registry import build_registry
 from scoring.pipeline.peers import MEMORY, STALE, Agreement, tally_peers
 from scoring.queries.peers import PeerOpinion, peer_opinions, peer_standings
@@ -91,6 +92,16 @@ class Peers:
             part |= {"record": record, "cid": cid_text(link_of(encode(record)))}
         frames.add(did, "commit", part)
         feed(self.result, frames[-1:])
+
+    def merge(self) -> None:
+        """Its repository's owner says that it was merged."""
+        self.frames += 1
+        frames = Frames([b""] * self.frames)
+        frames.status(SEED, OPEN, "merged")
+        feed(self.result, frames[-1:])
+        settle(self.result.store)
+        with self.result.store.write() as txn:
+            txn.execute("update pull_requests set state_at = ? where pull_uri = ?", [self.now, OPEN])
 
     def ask(self, hours: float = 0) -> int:
         self.now += timedelta(hours=hours)
@@ -259,6 +270,21 @@ def test_what_rests_on_others_or_is_of_another_version_or_no_flag_lowers_nothing
     world.ask()
     assert proven(world) == 1
     assert world.lane() is Lane.FAST_LANE
+
+
+def test_what_a_peer_says_of_a_decided_pull_request_is_proven_for_30_days_and_weighs_nothing(world: Peers) -> None:
+    world.merge()
+    uri = world.publish("needs_human")
+    assert world.ask() == 1
+    found = world.opinion()
+    assert found is not None
+    assert (found.uri, found.decision, found.is_current) == (uri, "needs_human", True)
+    assert world.answer(would_merge=False) == 0, "it may have read how it ended"
+    world.now = NOW + DECIDED - DAY
+    assert world.ask() == 1
+    world.now = NOW + DECIDED + DAY
+    world.publish("fast_lane")
+    assert world.ask() == 0
 
 
 def test_an_assessment_of_the_same_patch_counts_though_the_record_was_written_again(world: Peers) -> None:

@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from ingest.oauth.records import assessment_key
+from ingest.records.assessment import assessment_key
 from tests.conftest import Count, with_environment
 from tests.peers.network import RealNetwork
 from tests.sources import PROJECT

@@ -19,8 +19,8 @@ from ingest.errors import FetchProblem, OAuthRefused
 from ingest.http.fetcher import Fetcher
 from ingest.oauth.app_password import PasswordServer
 from ingest.oauth.dpop import DpopSender
-from ingest.oauth.records import assessment_key
 from ingest.oauth.resource import StoredRecord
+from ingest.records.assessment import assessment_key
 from scoring.queries import read
 from tests.conftest import Count
 from tests.ingest.stream.frames import MARA

@@ -178,17 +178,13 @@ def test_long_lines_wrap_on_a_phone_and_the_page_does_not_scroll(open_page: Open
     assert lines["y"] < 700, "the change begins above the fold"
 
 
-def test_long_lines_are_scrolled_by_keyboard_and_the_page_is_not(open_page: Open) -> None:
-    page = open_page(f"/diff/{OFFERED}", 1440)
-    box = page.get_by_role("region", name="Lines of many.py")
-    assert box.evaluate("box => box.scrollWidth > 2 * box.clientWidth")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 1440
-    found = page.locator("tr:has(+ .told) > td:last-child", has_text="ghp_").first
-    line, frame = found.bounding_box(), page.get_by_role("region", name="Lines of src/login.py").bounding_box()
-    assert line is not None
-    assert frame is not None
-    assert line["x"] + line["width"] <= frame["x"] + frame["width"], "a line with a finding is whole"
-    assert line["height"] > 40, "it wraps"
-    box.focus()
-    page.keyboard.press("ArrowRight")
-    page.wait_for_function("box => box.scrollLeft > 0", arg=box.element_handle())
+@pytest.mark.parametrize("width", [390, 1440])
+def test_long_lines_wrap_inside_their_box_with_a_finding_and_without(open_page: Open, width: int) -> None:
+    page = open_page(f"/diff/{OFFERED}", width)
+    for name in ("many.py", "src/login.py"):
+        box = page.get_by_role("region", name=f"Lines of {name}")
+        assert box.evaluate("box => box.scrollWidth <= box.clientWidth"), name
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    found = page.locator("tr:has(+ .told) > td:last-child", has_text="ghp_").first.bounding_box()
+    assert found is not None
+    assert found["height"] > 40, "it wraps"

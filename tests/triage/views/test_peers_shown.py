@@ -67,6 +67,17 @@ def test_a_peers_word_is_shown_with_its_name_and_a_link_that_verifies_its_record
     assert "1 assessment; weight 66 %, from 40 audits (20 bad)" in board
 
 
+def test_the_history_of_a_decided_pull_request_tells_what_peers_say_of_it(world: Peers) -> None:
+    world.merge()
+    world.publish("fast_lane")
+    world.ask()
+    world.result.judge(world.now)
+    publish(world.result.store, world.result.folder / "snapshots")
+    told = Client().get(f"/pull/{OPEN}", follow=True).content.decode()
+    assert "triage.other.example</bdi></a> says that it is in the fast lane.</li>" in told
+    assert "/verify?uri=at%3A%2F%2F" in told
+
+
 def test_nothing_of_peers_is_told_of_what_the_audit_drew_until_it_is_answered(world: Peers) -> None:
     world.publish()
     world.ask()

@@ -18,6 +18,7 @@ from ingest.atproto.record_proof import Proven, prove_record
 from ingest.http.fetcher import Fetcher
 from ingest.oauth.dpop import DpopSender
 from ingest.oauth.scopes import published_collections
+from ingest.store.database import Store
 from scoring.config.repository import Publish, watched_repository
 from scoring.handlers.settings import write_settings
 from scoring.queries.read import Outcome, PublicLane
@@ -83,12 +84,7 @@ class PublishingSite:
 
     def choose(self, publish: Publish, now: datetime = datetime(2026, 1, 2)) -> None:
         """Have the repository publish this, as its maintainers would."""
-        store = self.site.result.store
-        with store.read() as rows:
-            watched = watched_repository(rows, REPO)
-        assert watched is not None
-        chosen = replace(watched.settings, publish=publish, version=watched.settings.version + 1)
-        write_settings(store, REPO, chosen, now)
+        choose(self.site.result.store, REPO, publish, now)
 
     def told(self, now: datetime | None = None) -> tuple[PublicLane, ...]:
         """What may be told."""
@@ -134,6 +130,15 @@ class PublishingSite:
 
     def close(self) -> None:
         self.fetcher.close()
+
+
+def choose(store: Store, key: str, publish: Publish, now: datetime) -> None:
+    """Have a repository publish this, as its maintainers would."""
+    with store.read() as rows:
+        watched = watched_repository(rows, key)
+    assert watched is not None
+    chosen = replace(watched.settings, publish=publish, version=watched.settings.version + 1)
+    write_settings(store, key, chosen, now)
 
 
 def records_of(network: RealNetwork, did: str, collection: str) -> dict[str, dict[str, Any]]:
