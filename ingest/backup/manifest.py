@@ -105,6 +105,7 @@ PIECE = 1 << 20
 # Left out: whoever finds a backup is not signed in. A refresh token is good for one use: one that was used since the
 # backup was made would also end the person's session at their server.
 SESSIONS = {"django_session", "triage_oauthrequest", "triage_oauthsession"}
+PUBLISHES_AS = "triage_serviceaccount"
 KEYS = ("django", "audit", "tombstones")  # every drive has these
 ALL_KEYS = (*KEYS, "webhook")  # and this one once a webhook was signed: its receiver has a copy
 # Allowed names: the two files, or a file in one of the folders, at most five deep; a name becomes a path on restore.
@@ -335,12 +336,18 @@ def _fill_folder(part: Path, places: Places, state: CopiedState, diffs: bool, ke
 
 
 def end_sessions(path: Path) -> None:
-    """Remove the sessions, so that nobody can sign in with a backup. The file is rewritten, without a WAL."""
+    """Remove the sessions, so that nobody can sign in with a backup. The file is rewritten, without a WAL.
+
+    The account as which the site publishes stays without its app password: a restored site does not know who objected
+    or what was taken back since, so it publishes nothing before an admin connects the account again.
+    """
     with closing(sqlite3.connect(path, isolation_level=None)) as accounts:
         accounts.execute("pragma journal_mode=delete").fetchall()
         tables = {row[0] for row in accounts.execute("select name from sqlite_master where type = 'table'")}
         for table in SESSIONS & tables:
             accounts.execute(f'delete from "{table}"')
+        if PUBLISHES_AS in tables:
+            accounts.execute(f'update "{PUBLISHES_AS}" set sealed = null')
         accounts.execute("vacuum")
     path.chmod(0o600)
     sync(path)

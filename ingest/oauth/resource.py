@@ -20,7 +20,7 @@ from ingest.oauth.flow import Grant
 from ingest.oauth.proofs import load_key
 
 LIST_LIMIT = 2_000_000  # bytes of a page of records
-MOST_PAGES = 2_000
+MOST_PAGES, PAGE = 2_000, 100
 
 _MISSING_SCOPE = re.compile(r'Missing required scope "([\x21\x23-\x7e]{1,300})"')
 
@@ -88,12 +88,12 @@ class Repository:
         """Yield all records of a collection. Raises FetchProblem, also for more than MOST_PAGES pages."""
         cursor: str | None = ""
         for _ in range(MOST_PAGES):
-            asked = {"repo": self.did, "collection": collection, "limit": "100"}
+            asked = {"repo": self.did, "collection": collection, "limit": str(PAGE)}
             answer = self._read("listRecords", asked | ({"cursor": cursor} if cursor else {}))
             if answer.status != 200:
                 self._refuse(answer)
             page = decode_answer(self.host, answer, _Listed)
-            yield from page.records
+            yield from page.records[:PAGE]
             cursor = page.cursor
             if not cursor or not page.records:
                 return

@@ -5,9 +5,10 @@ audited here: the share of the bad ones that it had flagged, minus that of the c
 SHRINKAGE imagined audits that the peer flags at its usual rate. So a peer begins at 0, a few hits weigh little, and one
 that flags everything, nothing or at random stays at 0.
 
-Only its own, first word counts: proven before the pull request was settled and the audit answered, about the same
-version, not resting on others' assessments, and not what this site had said before in public. What the audit drew was
-not public, so nobody can repeat that.
+Only its own, first word on a version counts: proven before the pull request was settled and the audit answered, not
+resting on others' assessments, and not what this site had said before in public. What the audit drew was not public, so
+nobody can repeat that. A word is noted with the next pass and stays, whatever the peer does to its record: else it
+could take back its misses once people's comments or the merge show how the answer will be.
 """
 
 from dataclasses import dataclass
@@ -43,13 +44,24 @@ select pull_uri, arg_min(would_merge, known_from) as would_merge, arg_min(record
   arg_min(patch_id, known_from) as patch_id, min(known_from) as known_from
 from audits where known_from <= $now group by pull_uri
 """
+NEW_WORDS = f"""
+select a.author_id, a.pull_uri, coalesce(p.record_cid, '') as record_cid, k.patch_id,
+  a.decision = 'needs_human' as flagged, a.since
+from ({OWN_WORD}) a join pull_requests p on p.pull_uri = a.pull_uri
+left join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref
+anti join peer_words w
+  on (w.author_id, w.pull_uri, w.record_cid) = (a.author_id, a.pull_uri, coalesce(p.record_cid, ''))
+where (a.subject_cid = p.record_cid or a.patch_id = k.patch_id) and (p.state = 'open' or a.since < p.state_at)
+"""
 NEW_OUTCOMES = f"""
-select a.author_id, a.pull_uri, a.decision = 'needs_human' as flagged, not v.would_merge as bad, v.known_from
-from ({OWN_WORD}) a join ({ANSWERED}) v on v.pull_uri = a.pull_uri
+select a.author_id, a.pull_uri, arg_min(a.flagged, a.since) as flagged, any_value(not v.would_merge) as bad,
+  any_value(v.known_from) as known_from
+from peer_words a join ({ANSWERED}) v on v.pull_uri = a.pull_uri
 left join pull_requests p on p.pull_uri = a.pull_uri
 anti join peer_outcomes o on o.author_id = a.author_id and o.pull_uri = a.pull_uri
-where (a.subject_cid = v.record_cid or a.patch_id = v.patch_id)
+where (a.record_cid = v.record_cid or a.patch_id = v.patch_id)
   and a.since < least(v.known_from, coalesce(p.state_at, v.known_from))
+group by a.author_id, a.pull_uri
 """
 FLAGGED = f"""
 select a.uri, a.author_id, a.pull_uri, c.did, c.handle, c.handle_verified
@@ -95,14 +107,17 @@ class Agreement:
 
 
 def tally_peers(store: Store, now: datetime) -> int:
-    """Compare peers' words with the audits answered since; return how many were compared.
+    """Note peers' new words, and compare those noted with the audits answered since; return how many were compared.
 
     Work is first looked for outside the writer's transaction, since mostly there is none.
     """
     with store.read() as rows:
-        if not rows.value("select exists (from peer_assessments)") or not rows.rows(NEW_OUTCOMES, {"now": now}):
+        if not rows.value("select exists (from peer_assessments) or exists (from peer_words)"):
+            return 0
+        if not rows.rows(NEW_WORDS) and not rows.rows(NEW_OUTCOMES, {"now": now}):
             return 0
     with store.write() as txn:
+        txn.append_new("peer_words", txn.rows(NEW_WORDS))
         outcomes = txn.rows(NEW_OUTCOMES, {"now": now})
         txn.append_new("peer_outcomes", outcomes)
         if outcomes:

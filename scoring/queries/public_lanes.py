@@ -1,9 +1,11 @@
 """Read which pull requests of publishing repositories may be told to everybody, and what of them.
 
 Never a chance, a trust or a voucher: a lane to which only the person sent the change is told to nobody, since its
-reasons would be left out and their absence would name them. Never anything that the audit drew and nobody answered. Of
-open pull requests only those that need a human are told, in repositories that chose `delayed`, one fixed time after
-their newest version came: all others wait until they are decided, so that what is missing does not show the draw.
+reasons would be left out and their absence would name them. Never anything that the audit drew and nobody answered, and
+nothing that rests on a peer's word. Of open pull requests only those that need a human are told, in repositories that
+chose `delayed`, one fixed time after their newest version came: all others wait until they are decided, so that what is
+missing does not show the draw. Closing counts only where somebody who may push closed it: authors can close theirs,
+read whether it was drawn, and open it again.
 """
 
 from collections.abc import Mapping
@@ -34,7 +36,7 @@ PUBLIC_REASONS = ABOUT_THE_CHANGE | {
     *("never_fast_path", "paths_unknown", "newer_round", "round_unknown", "enrichment_pending", "enrichment_unknown"),
     *("lane_alarm", "closed_by_outcomes", "estimated_lane_closed", "certificate_expired", "certificate_refused"),
     *("lane_unsteady", "too_little_traffic", "fast_lane_shut", "certificate_required", "approved_before"),
-    *("threshold_estimated", "threshold_not_certified"),
+    *("threshold_estimated", "threshold_not_certified", "tests_failed"),
 }
 # Authors who are not on the network now, wish not to be listed, may push here, or objected, whatever was answered.
 TELLABLE = f"""
@@ -63,12 +65,19 @@ from current_decisions c {SOURCES}
 where x.publish = 'delayed' and p.state = 'open' and c.lane = 'needs_human' and not {DRAWN}
   and p.changed_at <= $now - $delay and {TELLABLE}
 """
-# The last decision on each pull request that was merged, closed or deleted since its repository publishes.
+# Closed by somebody who may push, and not opened again since.
+CLOSED_BY_OTHERS = """
+select pull_uri from statuses where deleted_at is null and authority <> 'stranger' group by pull_uri
+having coalesce(max((seen_at, event_seq)) filter (status = 'closed' and authority = 'push_holder')
+  > coalesce(max((seen_at, event_seq)) filter (status = 'open'), (timestamp '1970-01-01', 0)), false)
+"""
+# The last decision on each pull request that was merged, closed by others or deleted since its repository publishes.
 SETTLED = f"""
 with settled as (
   select p.pull_uri from pull_requests p join repository_settings x using (repository_id)
   where x.publish <> 'off' and p.state <> 'open' and p.state_at >= x.publish_since and p.state_at > $now - $kept
     and (p.state <> 'merged' or coalesce(p.merge_proof, 'verified') = 'verified')
+    and (p.state <> 'closed' or p.pull_uri in ({CLOSED_BY_OTHERS}))
 ), last as (
   from scores s semi join settled using (pull_uri) qualify row_number() over (
     partition by pull_uri order by data_version desc nulls last, as_of desc, decided_clock desc) = 1
@@ -139,12 +148,16 @@ def publishes(rows: Rows) -> Publish:
 
 
 def _public_lane(row: Mapping[str, Any], certificates: Mapping[datetime, str]) -> PublicLane | None:
-    """Return what may be told of a row; None where it has no CID, or where only its author explains its lane."""
+    """Return what may be told of a row; None where it has no CID, or where only its author explains its lane.
+
+    The answer of an audit explains a lane by itself.
+    """
     codes = reason_codes(row["reasons"])
     lane = _told_lane(row)
     if row["record_cid"] is None or lane not in PUBLIC_LANES:
         return None
-    if lane == "needs_human" and row["would_merge"] is None and ABOUT_THE_CHANGE.isdisjoint(codes):
+    explains = {"needs_human": ABOUT_THE_CHANGE, "normal_queue": PUBLIC_REASONS}.get(lane)
+    if explains is not None and row["would_merge"] is None and explains.isdisjoint(codes):
         return None
     is_withdrawn, thresholds = lane == "withdrawn", read_thresholds(row)
     repo_key = row["repo_key"]

@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db.models import Case, F, QuerySet, Sum, Value, When
 
 from ingest.errors import FetchProblem, OAuthRefused
+from ingest.http.fetcher import end_within
 from ingest.oauth.dpop import DpopSender
 from ingest.oauth.resource import DataServer, StoredRecord
 from ingest.oauth.scopes import published_collections
@@ -26,9 +27,11 @@ from triage.services.service_account import open_server
 
 CREATE, UPDATE, DELETE = 3, 2, 1  # points, as data servers count them
 HOUR, DAY = 5_000, 35_000  # points that they allow
-FOR_DELETIONS = 500  # of an hour's points, so that a burst of news never delays an erasure
+FOR_DELETIONS = 500  # of an hour's points, and ten times as many of a day's, so that news never delay an erasure
 AT_ONCE = 500
 RUN_SECONDS = 30.0
+COMPARE_SECONDS = 600.0  # 100,000 records take some 100 s
+LONGEST_KEY, LONGEST_CID = 512, 200  # characters; the protocol has no longer keys
 FIRST_WAIT, LONGEST_WAIT = timedelta(seconds=30), timedelta(hours=1)
 GONE = ("AccountTakedown", "AccountDeactivated", "AccountSuspended", "RepoTakendown", "RepoDeactivated")
 ENDED = "The grant of the service account has ended, or the account moved. Connect it again; nothing is lost."
@@ -45,7 +48,7 @@ class Publisher:
 
     def __init__(self, sender: DpopSender, clock: Callable[[], datetime]) -> None:
         self._sender, self._clock = sender, clock
-        self._is_compared = False
+        self._compared: object = None  # id of the connection whose repository was compared
         self._server: DataServer | None = None
 
     def send_waiting(self) -> int:
@@ -53,7 +56,7 @@ class Publisher:
         account, now = service_account(), self._clock()
         if account is None or (account.paused_until and now < account.paused_until):
             return 0
-        if self._is_compared and not _due(now).exists():
+        if self._compared == account.pk and not _due(now).exists():
             return 0
         try:
             return self._send(account)
@@ -79,9 +82,10 @@ class Publisher:
 
     def _send_by(self, account: ServiceAccount, server: DataServer) -> int:
         note = ""
-        if not self._is_compared:
-            note = compare(server, self._clock())
-            self._is_compared = True
+        if self._compared != account.pk:
+            with end_within(COMPARE_SECONDS):
+                note = compare(server, self._clock())
+            self._compared = account.pk
         sent, ends = 0, time.monotonic() + RUN_SECONDS
         for number in list(_due(self._clock()).values_list("pk", flat=True)[:AT_ONCE]):
             # Read at the last moment: somebody may have been erased since the run began.
@@ -97,7 +101,7 @@ class Publisher:
                 note = self._send_row(row, server) or note
                 sent += 1
             except OAuthRefused as problem:
-                if _is_about_account(problem):
+                if _is_about_account(problem, row.collection):
                     raise
                 _put_off(row, problem, self._clock())
         ServiceAccount.objects.filter(pk=account.pk).update(failures=0, paused_until=None, problem=note)
@@ -123,7 +127,8 @@ class Publisher:
     def _explain(self, account: ServiceAccount, problem: FetchProblem) -> None:
         """Pause, with one sentence on what went wrong; where an answer was lost, compare before the next try."""
         host = account.server.removeprefix("https://")
-        self._is_compared &= not (problem.retry and problem.status != 429)
+        if problem.retry and problem.status != 429:
+            self._compared = None
         is_gone, self._server = self._is_gone(problem), None  # it is looked up anew: the account may have moved
         if is_gone:
             words = f"The service account is taken down or deactivated at {host}. Nothing is sent until it is back."
@@ -159,25 +164,46 @@ class Publisher:
 
 def compare(server: DataServer, now: datetime) -> str:
     """Set each row to what the repository holds; what no row knows is deleted. Returns a note. Raises FetchProblem."""
-    rows = PublishedRecord.objects.all()
-    collections = {*published_collections(settings.LEXICON_AUTHORITY), *rows.values_list("collection", flat=True)}
-    stray = 0
-    for collection in sorted(collections):
-        listed = {stored.uri.rpartition("/")[2]: stored for stored in server.list_records(collection)}
-        for row in rows.filter(collection=collection):
-            stored = listed.pop(row.rkey, None)
-            if stored is None and row.record is None:
-                row.delete()
-                continue
-            waits, cid = not is_as_wanted(row, stored), stored.cid if stored else ""
-            if (row.waits, row.cid) != (waits, cid):
-                rows.filter(pk=row.pk, changed_at=row.changed_at).update(waits=waits, cid=cid, due_at=now)
-        stray += len(listed)
-        PublishedRecord.objects.bulk_create(
-            PublishedRecord(collection=collection, rkey=rkey, cid=stored.cid, waits=True, changed_at=now, due_at=now)
-            for rkey, stored in listed.items()
-        )
+    named = PublishedRecord.objects.values_list("collection", flat=True)
+    collections = {*published_collections(settings.LEXICON_AUTHORITY), *named}
+    stray = sum(_compare_collection(server, collection, now) for collection in sorted(collections))
     return f"Unknown records stood in this site's collections and are deleted: {stray:,}." if stray else ""
+
+
+def _compare_collection(server: DataServer, collection: str, now: datetime) -> int:
+    """Compare one collection as it is listed; return how many records no row knew. Raises FetchProblem."""
+    rows = {row.rkey: row for row in PublishedRecord.objects.filter(collection=collection)}
+    missing, unknown, stray = dict(rows), dict[str, str](), 0
+    for stored in server.list_records(collection):
+        rkey = stored.uri.rpartition("/")[2]
+        if row := missing.pop(rkey, None):
+            _note_stored(row, stored, now)
+        elif rkey not in rows and len(rkey) <= LONGEST_KEY and len(stored.cid) <= LONGEST_CID:
+            unknown[rkey] = stored.cid
+        if len(unknown) >= AT_ONCE:  # a server may list without an end what it likes
+            stray += _have_deleted(collection, unknown, now)
+            unknown.clear()
+    for row in missing.values():
+        _note_stored(row, None, now)
+    return stray + _have_deleted(collection, unknown, now)
+
+
+def _have_deleted(collection: str, unknown: Mapping[str, str], now: datetime) -> int:
+    """Write down records, by key with their CID, that are to be deleted; return how many."""
+    fields = {"collection": collection, "waits": True, "changed_at": now, "due_at": now}
+    rows = [PublishedRecord(rkey=rkey, cid=cid, **fields) for rkey, cid in unknown.items()]
+    PublishedRecord.objects.bulk_create(rows, ignore_conflicts=True)  # a server may list one again
+    return len(rows)
+
+
+def _note_stored(row: PublishedRecord, stored: StoredRecord | None, now: datetime) -> None:
+    """Note what the repository holds of a row, unless the row was changed meanwhile."""
+    same = PublishedRecord.objects.filter(pk=row.pk, changed_at=row.changed_at)
+    waits, cid = not is_as_wanted(row, stored), stored.cid if stored else ""
+    if stored is None and row.record is None:
+        same.delete()
+    elif (row.waits, row.cid) != (waits, cid):
+        same.update(waits=waits, cid=cid, due_at=now)
 
 
 def is_as_wanted(row: PublishedRecord, stored: StoredRecord | None) -> bool:
@@ -190,8 +216,9 @@ def is_as_wanted(row: PublishedRecord, stored: StoredRecord | None) -> bool:
 def spend_points(cost: int, now: datetime) -> bool:
     """Count the points before they are spent, so that a kill never makes it more than allowed; False: too many."""
     minute = now.replace(second=0, microsecond=0)
-    room = HOUR if cost == DELETE else HOUR - FOR_DELETIONS
-    if points_spent(now, timedelta(hours=1)) + cost > room or points_spent(now, timedelta(days=1)) + cost > DAY:
+    kept = 0 if cost == DELETE else FOR_DELETIONS
+    in_hour, in_day = points_spent(now, timedelta(hours=1)) + cost, points_spent(now, timedelta(days=1)) + cost
+    if in_hour > HOUR - kept or in_day > DAY - 10 * kept:
         return False
     PublishingPoints.objects.filter(minute__lt=now - timedelta(days=2)).delete()
     PublishingPoints.objects.get_or_create(minute=minute, defaults={"points": 0})
@@ -204,8 +231,13 @@ def points_spent(now: datetime, span: timedelta) -> int:
     return spent.aggregate(sum=Sum("points"))["sum"] or 0
 
 
-def _is_about_account(problem: OAuthRefused) -> bool:
-    """Return whether a refusal concerns everything that waits, and not one record alone."""
+def _is_about_account(problem: OAuthRefused, collection: str) -> bool:
+    """Return whether a refusal concerns everything that waits, and not one record alone.
+
+    A new grant does not allow the collections of a former LEXICON_AUTHORITY: what is left there waits alone.
+    """
+    if problem.missing_scope and collection not in published_collections(settings.LEXICON_AUTHORITY):
+        return False
     is_over = problem.stale or problem.ended or problem.error in GONE
     return is_over or bool(problem.missing_scope) or problem.retry or problem.status in (401, 403, 404)
 
@@ -223,12 +255,16 @@ def _cost(row: PublishedRecord) -> int:
 
 
 def _write(row: PublishedRecord, server: DataServer) -> str:
-    """Send one record; return the CID of what is there now, "" for nothing. Raises FetchProblem."""
+    """Send one record; return the CID of what is there now, "" for nothing. Raises FetchProblem.
+
+    Of a record that is to go and was never known to be there, the answer may have been lost: so it is looked for.
+    """
     if row.record is not None:
         record: Mapping[str, Any] = row.record
         return server.put_record(row.collection, row.rkey, dict(record), row.cid or None).cid
-    if row.cid:
-        server.delete_record(row.collection, row.rkey, row.cid)
+    stored = None if row.cid else server.read_record(row.collection, row.rkey)
+    if cid := stored.cid if stored else row.cid:
+        server.delete_record(row.collection, row.rkey, cid)
     return ""
 
 

@@ -161,6 +161,7 @@ def _service_row(row: PublishedRecord | None, publishes: Publish, now: datetime)
 
 
 def _taken_back(row: PublishedRecord, now: datetime) -> PublishedRecord:
+    row.pull_uri = row.author = row.repo_key = ""  # it may wait for long, and only says what is to be deleted
     return _renewed(row, None, now)
 
 

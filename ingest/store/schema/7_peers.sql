@@ -21,6 +21,18 @@ create table peer_assessments (
   checked_at timestamp
 );
 
+-- The first thing of its own that a peer said of each version: it stays when the peer changes or deletes its record, else a
+-- peer could take back whatever people's public words show to be a miss, before the audit is answered.
+create table peer_words (
+  author_id integer not null,         -- the peer's account
+  pull_uri varchar not null,
+  record_cid varchar not null,        -- the version that stood here then; '' if its record has none
+  patch_id varchar,
+  flagged boolean not null,           -- the peer sent it to a person
+  since timestamp not null,           -- when that was first proven here
+  primary key (author_id, pull_uri, record_cid)
+);
+
 -- How each peer's word on an audited pull request compares with the answer. It stays when the peer deletes its record, else
 -- a peer could keep only its hits.
 create table peer_outcomes (

@@ -57,7 +57,7 @@ def fill_beside(places: Places) -> None:
         accounts.execute("insert into triage_person values ('did:plc:somebody')")
         accounts.execute("create table django_session (session_key text)")
         accounts.execute("insert into django_session values (?)", [SESSION])
-        for table in ("triage_oauthsession", "triage_oauthrequest"):
+        for table in ("triage_oauthsession", "triage_oauthrequest", "triage_serviceaccount"):
             accounts.execute(f"create table {table} (sealed blob)")
             accounts.execute(f"insert into {table} values (?)", [SESSION.encode()])
         accounts.commit()

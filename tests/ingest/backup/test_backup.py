@@ -152,6 +152,8 @@ def test_everything_beside_the_store_comes_back_and_nobody_is_signed_in(
         assert files_of(other.root / folder) == files_of(places.root / folder) != {}
     with closing(sqlite3.connect(other.accounts)) as accounts:
         assert accounts.execute("select did from triage_person").fetchall() == [("did:plc:somebody",)]
+        published_as = accounts.execute("select sealed from triage_serviceaccount").fetchall()
+        assert published_as == [(None,)], "nothing is published before it is connected again"
     assert not any(SESSION.encode() in held for held in files_of(tmp_path / "backup").values())
     assert not (other.root / ".restoring").exists()
     assert (tmp_path / "backup").stat().st_mode & 0o777 == 0o700

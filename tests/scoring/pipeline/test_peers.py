@@ -361,6 +361,27 @@ def test_a_word_given_or_changed_after_the_answer_or_of_another_version_is_not_c
     assert tally_peers(world.result.store, world.now) == 0, "and now it comes too late"
 
 
+@pytest.mark.parametrize("how", ["delete", "withdraw", "change", "refer", "another version"])
+def test_a_peer_that_takes_back_its_word_before_the_answer_keeps_its_miss(world: Peers, how: str) -> None:
+    """People's comments and a merge are public: they tell a peer how the answer of an audit will be."""
+    uri = world.publish()
+    world.ask()
+    assert tally_peers(world.result.store, world.now) == 0
+    if how == "delete":
+        world.tell(PEER, uri.rsplit("/", 1)[-1], None, tid(world.frames))
+    elif how == "refer":
+        world.publish(uses=[{"uri": f"at://{OTHER}/{COLLECTION}/x", "cid": world.cid()}])
+    elif how == "another version":
+        world.publish(subject={"uri": OPEN, "cid": "bafyreianotherone"})
+    else:
+        world.publish({"withdraw": "withdrawn", "change": "fast_lane"}[how])
+    world.ask(7)
+    assert world.answer(would_merge=True) == 1
+    with world.result.reading() as rows:
+        (standing,) = peer_standings(rows)
+    assert standing.agreement == Agreement(clean=1, flagged_clean=1)
+
+
 @given(st.integers(0, 60), st.integers(0, 60), st.data())
 def test_a_weight_lies_below_1_and_is_0_for_a_peer_that_flags_everything_or_nothing(
     bad: int, clean: int, data: st.DataObject
@@ -441,7 +462,7 @@ def test_an_erasure_takes_what_peers_said_of_the_persons_work_and_how_that_compa
     assert world.answer(would_merge=False) == 1
     world.result.store.tombstones.key = b"a key of the tests"
     erase(world.result.store, MARA, "by_request", world.now, folders_below(tmp_path))
-    for table in ("peer_assessments", "peer_outcomes"):
+    for table in ("peer_assessments", "peer_words", "peer_outcomes"):
         assert world.result.value(f"select count(*) from {table}") == 0, table
     sql = "select count(*) from events where did = ? and body is not null"
     assert world.result.value(sql, [PEER]) == 0

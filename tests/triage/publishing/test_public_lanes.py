@@ -63,9 +63,9 @@ def told(result: Result, now: datetime = NOW) -> dict[str, PublicLane]:
         return {one.uri: one for one in public_lanes(rows, now)}
 
 
-def end(result: Result, word: str = "merged", uri: str = OFFERED) -> None:
-    frames = Later(StreamClock(result.store).now())
-    frames.status(SEED, uri, word, rkey=f"{word}-{uri.rpartition('/')[2]}")
+def end(result: Result, word: str = "merged", uri: str = OFFERED, author: str = SEED) -> None:
+    frames, before = Later(StreamClock(result.store).now()), result.value("select count(*) from statuses")
+    frames.status(author, uri, word, rkey=f"{word}{before}-{uri.rpartition('/')[2]}")
     learn(result, frames)
 
 
@@ -86,9 +86,34 @@ def test_open_ones_are_told_where_the_change_needs_a_human_and_after_the_delay(r
 @pytest.mark.parametrize("code", PERSONAL)
 def test_a_lane_that_only_its_author_explains_is_told_to_nobody(result: Result, code: str) -> None:
     judged(result, "needs_human", code, "content_partly_read")
+    judged(result, "normal_queue", code, "below_fast_lane", "trust_path", uri=SECOND)
     assert told(result) == {}
     end(result)
+    end(result, uri=SECOND)
     assert told(result) == {}
+
+
+def test_what_rests_on_a_peers_word_is_not_told_as_this_sites_own(result: Result) -> None:
+    judged(result, "needs_human", "peer_flagged", "tests_failed")
+    judged(result, "needs_human", "high_flag", "peer_flagged", "tests_failed", uri=SECOND)
+    (lane,) = told(result).values()
+    assert (lane.uri, lane.reasons) == (SECOND, ("high_flag", "tests_failed"))
+
+
+@pytest.mark.parametrize("lane", ["fast_lane", "drawn"])
+def test_nobody_closes_their_own_to_read_its_lane_or_the_draw_and_opens_it_again(result: Result, lane: str) -> None:
+    draw(result) if lane == "drawn" else judged(result, lane)
+    assert told_once_closed(result, MARA) == []
+    end(result, "open", author=MARA)
+    assert told_once_closed(result, SEED) == (["fast_lane"] if lane == "fast_lane" else [])
+    end(result, "open", author=MARA)
+    assert told_once_closed(result, MARA) == [], "that somebody else closed it before is no matter"
+
+
+def told_once_closed(result: Result, by: str) -> list[str]:
+    end(result, "closed", author=by)
+    assert result.value("select state from pull_requests where pull_uri = ?", [OFFERED]) == "closed"
+    return [one.lane for one in told(result).values()]
 
 
 def test_a_decided_one_is_told_with_its_lane_its_public_reasons_and_its_end(result: Result) -> None:
@@ -265,6 +290,7 @@ def test_every_public_reason_is_one_of_the_gates_and_none_is_about_a_person() ->
     about_people = {
         *("denounced_by_seed", "low_probability", "not_enough_evidence", "below_fast_lane", "no_trust_path"),
         *("trust_too_low", "one_account_path", "account_changed", "account_unknown", "back_from_silence"),
+        "peer_flagged",
         *("never_seen_before", "objection_open", "lane_closed", "audit_drawn", "audit_not_drawn", "trust_path"),
         *("trust_reaches", "trusted_denouncers", "track_record", "is_seed"),
         *(f"attestation_{word}" for word in ("missing", "expired", "revoked", "unverifiable")),

@@ -2,7 +2,9 @@
 
 import random
 import time
-from datetime import timedelta
+import weakref
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +19,7 @@ from ingest.errors import FetchProblem, OAuthRefused
 from ingest.http.fetcher import Fetcher
 from ingest.oauth.app_password import PasswordServer
 from ingest.oauth.dpop import DpopSender
+from ingest.oauth.resource import StoredRecord
 from ingest.records.assessment import assessment_key
 from scoring.queries import read
 from tests.conftest import Count
@@ -37,9 +40,9 @@ from triage import tasks
 from triage.models import LeaderboardWish, PublishedRecord, PublishingPoints, ServiceAccount
 from triage.services import publisher
 from triage.services.erasure import forget_account, said_by
-from triage.services.publisher import HOUR
-from triage.services.publishing import forget_published, publishing_notes, retract_all
-from triage.services.service_account import ConnectProblem, connect_password
+from triage.services.publisher import CREATE, DAY, DELETE, FOR_DELETIONS, HOUR, spend_points
+from triage.services.publishing import forget_published, note_lanes, publishing_notes, retract_all
+from triage.services.service_account import ConnectProblem, connect_password, open_server
 from trustsite.publishing import publishing_check
 
 pytestmark = pytest.mark.django_db
@@ -317,6 +320,80 @@ def test_after_a_restore_the_repository_follows_the_table(publishing: Publishing
     publishing.tell_these([lane(1, "fast_lane"), lane(4)])
     assert publishing.records() == publishing.table()
     assert set(publishing.records()) == {assessment_key(lane(number).uri) for number in (1, 4)}
+
+
+class Listed(StoredRecord, frozen=True, weakref=True):
+    """One that can be watched: whether anybody still holds it."""
+
+
+def test_a_server_that_lists_anything_without_an_end_fills_no_memory_and_names_nobody_twice(
+    publishing: PublishingSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publishing.tell_these([lane(1)])
+    held = []
+
+    def listed(server: PasswordServer, collection: str) -> Iterator[StoredRecord]:
+        for number in range(2_000):
+            stored = Listed(f"at://x/{collection}/{number % 700}", "cid", {"text": "x" * 100})
+            held.append(weakref.ref(stored))
+            yield stored
+        yield StoredRecord(f"at://x/{collection}/{'k' * 513}", "cid", {})
+        assert sum(one() is not None for one in held) <= 2
+
+    monkeypatch.setattr(PasswordServer, "list_records", listed)
+    server = open_server(ServiceAccount.objects.get(), publishing.sender)
+    note = publisher.compare(server, publishing.site.now)
+    assert note.startswith("Unknown records stood")
+    strays = PublishedRecord.objects.filter(collection=ASSESSMENT, record__isnull=True)
+    assert (strays.count(), strays.filter(waits=False).count()) == (700, 0)
+    assert PublishedRecord.objects.get(rkey=assessment_key(lane(1).uri)).waits, "it is to be written again"
+
+
+def test_who_is_erased_between_a_lost_answer_and_the_next_try_is_gone_too(
+    publishing: PublishingSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Lost(monkeypatch, OAuthRefused("pds.example.test answered in a form that cannot be used"))
+    publishing.tell_these([lane(1), lane(2)])
+    (row,) = PublishedRecord.objects.exclude(problem="")
+    gone = row.author
+    assert (row.cid, gone.encode() in publishing.car()) == ("", True)
+    forget_published(gone, publishing.site.now)
+    publishing.after(seconds=1)
+    publishing.tell_these([one for one in (lane(1), lane(2)) if one.author != gone])
+    assert gone.encode() not in publishing.car()
+
+
+def test_what_is_taken_back_waits_without_a_name(publishing: PublishingSite) -> None:
+    publishing.tell_these([lane(1)])
+    note_lanes([], "decided", publishing.site.now)
+    assert lane(1).author not in as_text(list(PublishedRecord.objects.values()))
+
+
+def test_news_leave_points_of_the_day_for_deletions() -> None:
+    now = datetime(2026, 11, 1, 12, tzinfo=UTC)
+    PublishingPoints.objects.create(minute=now - timedelta(hours=3), points=DAY - 10 * FOR_DELETIONS)
+    assert not spend_points(CREATE, now)
+    assert spend_points(DELETE, now)
+
+
+def test_a_grant_that_does_not_allow_a_former_collection_holds_up_nothing_else(
+    publishing: PublishingSite, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publishing.tell_these([lane(1)])
+    settings.LEXICON_AUTHORITY = "com.example"
+    delete = PasswordServer.delete_record
+
+    def refuse(server: PasswordServer, collection: str, rkey: str, replaces: str) -> None:
+        if collection == ASSESSMENT:
+            raise OAuthRefused("you have not allowed this here", status=403, missing_scope=f"repo:{ASSESSMENT}")
+        delete(server, collection, rkey, replaces)
+
+    monkeypatch.setattr(PasswordServer, "delete_record", refuse)
+    publishing.after(minutes=1)
+    publishing.tell_these([lane(1)])
+    assert list(publishing.records("com.example.assessment")) == [assessment_key(lane(1).uri)]
+    (row,) = PublishedRecord.objects.filter(waits=True)
+    assert (row.collection, row.record, row.problem) == (ASSESSMENT, None, "you have not allowed this here")
 
 
 def test_a_deactivated_account_stops_with_one_sentence(publishing: PublishingSite) -> None:
