@@ -109,8 +109,9 @@ def undo_estimated_lane(person: Person, opening: EstimatedLane, repository: Watc
 
 
 def last_end(key: str) -> EstimatedLane | None:
-    """Return a repository's newest opening where a person ended it and nothing was opened since; else None."""
-    newest = EstimatedLane.objects.filter(repo_key=key).select_related("ended_by").order_by("-opened_at").first()
+    """Return a repository's newest opening where a person ended it with a reason; undone ones do not count."""
+    openings = EstimatedLane.objects.filter(repo_key=key).exclude(ended_because=UNDONE).select_related("ended_by")
+    newest = openings.order_by("-opened_at").first()
     return newest if newest is not None and newest.ended_because else None
 
 

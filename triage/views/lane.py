@@ -195,7 +195,7 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
         "detection": facts.pop(BAD_LANE, "") if can_open else "",  # beside the button instead
         "facts": list(facts.items()),
         "is_open": state == "open",
-        "ended": None if opening else estimated_lanes.last_end(past.repository.key),
+        **(_ended(snapshot, past, now) if opening is None else {}),
         "computed": _computed(past, state, training),
         "time": lane_words.time_words(time),
         "watched": watched,
@@ -204,6 +204,15 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
         "watched_rows": _rows(watched.rows, lane_words.SAYS),
         "opened": _opened(viewer, snapshot, past, opening, state, now) if opening else None,
     }
+
+
+def _ended(snapshot: Snapshot, past: LanePast, now: datetime) -> dict[str, object]:
+    """Return the lane's last end by a person, and what it had let through."""
+    ended = estimated_lanes.last_end(past.repository.key)
+    if ended is None:
+        return {}
+    history, _ = read.opened_lane(snapshot, past, ended.key, now)
+    return {"ended": ended, "ended_sum": lane_words.sum_words(history, would=False) if history.rows else ""}
 
 
 def _facts(past: LanePast, offer: Offer | None, state: State, time: TimeSaved, through: int) -> list[tuple[str, str]]:

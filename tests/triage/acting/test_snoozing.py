@@ -310,7 +310,9 @@ def test_comments_on_the_forge_are_listed_cut_and_as_text_but_not_those_of_who_i
     with site.result.store.write() as txn:
         txn.execute("update contributors set account_status = 'takendown' where contributor_id = 1")
     site.publish()
-    assert "Nobody commented yet." in page_of(ben, f"/pull/{OFFERED}")
+    hidden = page_of(ben, f"/pull/{OFFERED}")
+    assert "on Tangled: <bdi>" not in hidden
+    assert "Nobody commented yet." not in hidden, "somebody did, who is hidden now"
 
 
 def test_after_ten_seconds_a_snooze_is_ended_from_its_list(site: ActingSite, ana: Client) -> None:

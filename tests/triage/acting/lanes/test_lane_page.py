@@ -217,9 +217,12 @@ def test_a_lane_is_closed_with_a_reason_and_watches_again(ben: Client, site: Act
     key = opened(ben, site).key
     answer = ben.post("/lane/estimate/end", {"key": key, "because": ""})
     assert answer.status_code in (400, 422)
+    let_through = re.search(r"\d+ let through: \d+ not known yet", text(ben))
+    assert let_through is not None
     ben.post("/lane/estimate/end", {"key": key, "because": "It was a trial."})
     site.work()
     page = text(ben)
+    assert f"It was a trial. {let_through[0]}." in page, "what it had let through stays beside the choice"
     assert "Open the fast lane? Estimated, shut" in page
     assert "was closed by ben.example" in page
     assert "It was a trial." in page
