@@ -172,7 +172,8 @@ def test_the_contributor_objects_to_being_scored_at_all_by_their_link_or_signed_
     assert found.keys() == {OFFERED, IN_CABIN}
     assert all("he contributor objects" in words for words in found.values())
     spoken = "The contributor, by their private link, objected" if by_link else "The contributor objected"
-    assert f"{spoken} on" in text(ana, f"/pull/{OFFERED}")
+    assert f"{spoken} on" in text(ana, f"/pull/{IN_CABIN}")
+    assert "objected" not in text(ana, f"/pull/{OFFERED}"), "she maintains nothing there"
     assert f"{spoken} to being scored (everything)" in text(ana, "/objections")
 
 
