@@ -1,4 +1,4 @@
-"""What the network says of the account as which this site publishes: for `manage.py service_account` and the doctor."""
+"""Asks the network about the account as which this site publishes, for `manage.py service_account` and the doctor."""
 
 from urllib.parse import quote, urlencode
 

@@ -13,7 +13,7 @@ PROOF_LIMIT = 1_000_000  # bytes
 
 @dataclass(frozen=True, slots=True)
 class FetchedRecord:
-    """What the repository holds under a key, with the account that signed it as the directory knows it now."""
+    """A record that a repository holds, with the account that signed it as the directory knows it now."""
 
     identity: Identity
     proven: Proven

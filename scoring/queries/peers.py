@@ -1,4 +1,4 @@
-"""What peers, other sites of Sunstead, say about pull requests, and how far audits here agree with each of them."""
+"""Reads the opinions of peers, other sites of Sunstead, on pull requests, and how far audits here agree with each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What other sites say about a pull request, and what their word weighs here, in words."""
+"""Puts into words how other sites judge a pull request, and how much their word weighs here."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What peers say: only what their signed repositories show counts, as much as audits agree, and never upwards."""
+"""Words of peers: only what their signed repositories show counts, as much as audits agree, and never upwards."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What may be told to everybody, read from a store: nothing of who did not agree, nothing that tells of the audit."""
+"""Lanes that may be told to everybody: nothing of who did not agree, nothing that tells of the audit."""
 
 import json
 from collections.abc import Callable, Iterator

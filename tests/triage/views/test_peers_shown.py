@@ -1,4 +1,4 @@
-"""What other sites say is told on the page of a pull request, in JSON and in sum; never before an audit is answered."""
+"""Words of other sites on the page of a pull request, in JSON and in sum; never before an audit is answered."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What data servers fetch from this site's public address, as the doctor sees it from outside."""
+"""The documents that data servers fetch from this site's public address, as the doctor sees them from outside."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
