@@ -7,62 +7,31 @@ import tempfile
 from dataclasses import replace
 from datetime import datetime, timedelta
 from html import unescape
-from pathlib import Path
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.utils import timezone
 
-from ingest.http.fetcher import Fetcher
-from ingest.store.database import StreamClock
 from ingest.store.snapshots import PerSnapshot
 from scoring.queries import read
 from scoring.types import Estimate
-from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, pull_uri
-from tests.pipeline import opened
+from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, pull_uri
 from tests.triage.presenters.test_one_number import read_text
+from tests.triage.views.links import HOSTILE, data_address, keeper, link, objecting, text
 from tests.triage.worlds.drawn_rows import ANA as PERSON
 from tests.triage.worlds.drawn_rows import pull_request
-from tests.triage.worlds.small_site import CABIN, HER_REASON, OFFERED, REASON, frames_of_it, play
+from tests.triage.worlds.small_site import CABIN, HER_REASON, OFFERED, REASON
 from triage.access import throttle
-from triage.access.tokens import DAYS, SIGNER, make_link, secret_hash
+from triage.access.tokens import DAYS, SIGNER, secret_hash
 from triage.models import Action, Change, ContributorLink, LeaderboardWish, Maintainer, Objection, OutboxEntry, Person
 from triage.models.accounts import log_change
 from triage.presenters.rights import steps_of
-from triage.services.deliveries import deliver_due
 from triage.services.erasure import forget_account
-from triage.services.objections import LONGEST, ObjectionProblem, answer, object_to, wish
+from triage.services.objections import wish
 from triage.views import about, contributor
-from trustsite.worker.handover import make_runtime
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small")]
-HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> \u202egpj {{ settings.SECRET_KEY }}"
-
-
-@pytest.fixture(name="seed")
-def seed_fixture() -> Person:
-    """The maintainer of lantern."""
-    person = Person.objects.create(did=SEED)
-    Maintainer.objects.create(person=person, repo_key=REPO)
-    return person
-
-
-def data_address(token: str, did: str = MARA) -> str:
-    return f"/c/{did}/data/{token}"
-
-
-def link(by: Person, pull: str = "", did: str = MARA, days_ago: float = 0) -> str:
-    return make_link(by, did, REPO, pull, timezone.now() - timedelta(days=days_ago))
-
-
-def keeper(client: Client, did: str = SEED) -> Client:
-    client.force_login(Person.objects.get(did=did))
-    return client
-
-
-def text(answer: Any) -> str:
-    return unescape(answer.content.decode())
 
 
 def test_the_link_opens_everything_stored_with_its_source_and_counts_what_others_denounced(
@@ -301,10 +270,6 @@ def test_a_maintainer_hands_a_link_with_an_answer_to_paste_that_names_no_thresho
     assert client.post(f"/c/{ANA}/links").status_code == 403, "ana offered seed nothing"
 
 
-def objecting(client: Client, token: str, said: str = "I object.", pull: str = OFFERED) -> Any:
-    return client.post(f"/c/{MARA}/objection", {"link": token, "text": said, "pull": pull})
-
-
 def test_the_log_of_changes_says_utc_and_names_a_repository_only_where_one_belongs(
     client: Client, seed: Person
 ) -> None:
@@ -322,154 +287,6 @@ def test_the_log_of_changes_says_utc_and_names_a_repository_only_where_one_belon
     elsewhere.force_login(Person.objects.create(did=ANA))
     Maintainer.objects.create(person=Person.objects.get(did=ANA), repo_key=CABIN)
     assert "everything stored" not in text(elsewhere.get("/changes")), "it is still told to its own maintainers alone"
-
-
-def test_an_objection_by_link_has_a_state_a_date_and_an_answer(client: Client, seed: Person) -> None:
-    decision, data = link(seed, OFFERED), link(seed)
-    saved = objecting(client, decision)
-    assert f'/decision/{decision}">Back to your page</a>' in saved.content.decode()
-    found = Objection.objects.get()
-    assert (found.state, found.source, found.repo_key, found.did) == ("open", "link", REPO, MARA)
-    assert found.due_at - found.made_at == timedelta(days=30)
-    maintainer = keeper(Client())
-    assert f"a person answers by {found.due_at:%d %b %Y}" in text(maintainer.get(f"/pull/{OFFERED}"))
-    assert f"due {found.due_at.day} {found.due_at:%b %Y}" in text(maintainer.get("/objections"))
-    told = {"key": found.key, "state": "accepted", "answer": "You are right."}
-    assert maintainer.post("/objections/answer", told).status_code == 302
-    assert maintainer.post("/objections/answer", told).status_code == 409
-    told_on = f"{timezone.now().day} {timezone.now():%b %Y}"
-    assert f"Answer of {told_on}: “<bdi>You are right.</bdi>”" in text(client.get(data_address(link(seed))))
-    assert f"Answer of {told_on}: <bdi>You are right." in text(maintainer.get("/objections?all"))
-    kinds = list(Change.objects.order_by("pk").values_list("person__did", "what"))
-    assert kinds[2:4] == [(None, "objection.made"), (SEED, "objection.accepted")]
-    saved = client.post(f"/c/{MARA}/leaderboard", {"link": data, "out": "yes"})
-    assert f'<a href="{data_address(data)}">Back to your page</a>' in saved.content.decode()
-    assert "the contributor, by a private link" in text(maintainer.get("/changes"))
-    assert "erased account" not in text(maintainer.get("/changes"))
-
-
-def test_what_somebody_wrote_is_given_back_where_it_was_not_kept(client: Client, seed: Person) -> None:
-    long = "<b>" + "x" * LONGEST
-    for refused in (objecting(client, link(seed), long), objecting(client, link(seed, days_ago=DAYS), long)):
-        assert refused.status_code in (410, 422)
-        assert f"readonly>{long}</textarea>" in text(refused)
-        assert "<b>x" not in refused.content.decode()
-    objecting(client, link(seed))
-    told = {"key": Objection.objects.get().key, "state": "accepted", "answer": "You are right."}
-    maintainer = keeper(Client())
-    undecided = maintainer.post("/objections/answer", {**told, "state": ""})
-    assert (undecided.status_code, "readonly>You are right.</textarea>" in text(undecided)) == (422, True)
-    maintainer.post("/objections/answer", told)
-    late = maintainer.post("/objections/answer", {**told, "answer": "No, they are not."})
-    assert (late.status_code, "readonly>No, they are not.</textarea>" in text(late)) == (409, True)
-
-
-@pytest.mark.parametrize(
-    ("said", "status"), [("", 422), (" \n\x00 ", 422), ("x" * LONGEST, 200), ("x" * (LONGEST + 1), 422)]
-)
-def test_an_objection_has_words_and_a_bound(client: Client, seed: Person, said: str, status: int) -> None:
-    assert objecting(client, link(seed), said).status_code == status
-    assert Objection.objects.count() == (status == 200)
-
-
-def test_a_body_beyond_all_measure_is_refused(client: Client, seed: Person) -> None:
-    assert objecting(client, link(seed), "x" * 2_000_000).status_code in (400, 413)
-
-
-def test_markup_in_an_objection_is_text(client: Client, seed: Person) -> None:
-    objecting(client, link(seed), HOSTILE)
-    for page in ("/objections", f"/c/{MARA}/rights", f"/c/{MARA}/data"):
-        shown = keeper(Client()).get(page).content.decode()
-        assert "&lt;script&gt;alert(1)" in shown
-        assert "<script>alert" not in shown
-        assert "<img src=x" not in shown
-        assert "⟨U+202E⟩gpj {{ settings.SECRET_KEY }}" in shown
-
-
-def test_of_objections_one_to_a_decision_and_a_few_at_all_are_open(client: Client, seed: Person) -> None:
-    token = link(seed)
-    assert objecting(client, token).status_code == 200
-    assert objecting(client, token).status_code == 409
-    now = timezone.now()
-    for number in range(19):
-        object_to(MARA, f"at://{number}", "", "No", "link", None, now)
-    with pytest.raises(ObjectionProblem, match="20 objections are already open"):
-        object_to(MARA, "", "", "No", "link", None, now)
-
-
-def test_visitors_learn_neither_who_objected_nor_how_it_was_answered(client: Client, seed: Person) -> None:
-    assert objecting(client, link(seed)).status_code == 200
-    for state in ("open", "rejected"):
-        for address in (f"/pull/{OFFERED}", "/digest", "/"):
-            shown = text(client.get(address)).lower()
-            assert "bject" not in re.sub(r"how to object|you also object|and object|to object", "", shown), address
-        assert "objected" in text(keeper(Client()).get(f"/pull/{OFFERED}"))
-        if state == "open":
-            answer(str(Objection.objects.get().key), None, seed, "rejected", "It stands.", timezone.now())
-
-
-def test_a_page_that_is_loaded_again_after_the_answer_objects_no_second_time(client: Client, seed: Person) -> None:
-    token = link(seed)
-    assert objecting(client, token).status_code == 200
-    answer(str(Objection.objects.get().key), None, seed, "rejected", "It stands.", timezone.now())
-    again = objecting(client, token)
-    assert again.status_code == 409
-    assert "You said exactly this before, and it was answered." in text(again)
-    assert objecting(client, token, "There is more to say.").status_code == 200
-    assert Objection.objects.count() == 2
-
-
-def test_a_link_to_one_decision_objects_to_that_one_alone(client: Client, seed: Person) -> None:
-    token = link(seed, OFFERED)
-    assert objecting(client, token, pull="").status_code == 403
-    assert objecting(client, token, pull=pull_uri(MALLORY, "other")).status_code == 403
-    assert client.post(f"/c/{MARA}/leaderboard", {"link": token, "out": "yes"}).status_code == 403
-    assert objecting(client, token).status_code == 200
-
-
-def test_nobody_objects_to_what_the_contributor_never_offered(client: Client, seed: Person) -> None:
-    assert objecting(client, link(seed), pull=pull_uri(MALLORY, "other")).status_code == 404
-    assert not Objection.objects.exists()
-
-
-def test_nobody_answers_their_own_objection(client: Client, seed: Person) -> None:
-    object_to(SEED, "", REPO, "No", "self", seed, timezone.now())
-    told = {"key": Objection.objects.get().key, "state": "rejected", "answer": "Yes"}
-    assert keeper(client).post("/objections/answer", told).status_code == 403
-    other = Person.objects.create(did=ANA)
-    Maintainer.objects.create(person=other, repo_key="", role="maintainer")
-    assert keeper(client, ANA).post("/objections/answer", told).status_code == 302
-
-
-def test_the_contributor_who_is_signed_in_needs_no_link(client: Client) -> None:
-    client.force_login(Person.objects.create(did=MARA))
-    assert client.get(f"/c/{MARA}/data").status_code == 200
-    assert client.get(f"/c/{ANA}/data").status_code == 403
-    assert client.post(f"/c/{MARA}/leaderboard", {"out": "yes"}).status_code == 200
-    assert client.post(f"/c/{ANA}/leaderboard", {"out": "yes"}).status_code == 403
-    assert LeaderboardWish.objects.get().did == MARA
-
-
-def test_an_objection_and_a_wish_reach_the_worker_and_the_answer_too(tmp_path: Path, seed: Person) -> None:
-    now = timezone.now()
-    with opened(tmp_path) as world:
-        play(world, frames_of_it())
-        runtime = make_runtime(world.store, Fetcher(), StreamClock(world.store))
-        made = object_to(MARA, OFFERED, REPO, "No", "link", None, now)
-        wish(MARA, True, "link", None, now)
-        assert deliver_due(runtime, timezone.now()) == 2
-        world.judge()
-        row = world.pull(OFFERED)
-        assert row is not None
-        assert row.verdict.reasons[0].code == "objection_open"
-        assert world.value("select left_out from leaderboard_wishes")
-        answer(str(made.key), None, seed, "rejected", "It stands.", now)
-        OutboxEntry.objects.update(delivered_at=None)  # as after a kill: the older message comes again
-        deliver_due(runtime, timezone.now())
-        world.judge()
-        row = world.pull(OFFERED)
-        assert row is not None
-        assert row.verdict.reasons[0].code != "objection_open"
 
 
 def test_erasing_a_contributor_takes_what_they_were_handed_and_said_and_their_name_out_of_the_log(
