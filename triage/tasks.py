@@ -3,6 +3,7 @@
 import logging
 import sqlite3
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 
 from django.conf import settings
@@ -34,19 +35,36 @@ NEWEST_TABLE = "triage_label"
 ON_THE_QUEUE = 1_000  # without a worker nothing is taken off the queue
 
 
+def with_accounts(task: Callable[[], None]) -> Callable[[], None]:
+    """Run a task on the accounts' database; do nothing before the web process has created its tables."""
+
+    @wraps(task)
+    def run() -> None:
+        if not _has_tables():
+            return
+        try:
+            task()
+        finally:
+            close_old_connections()
+
+    return run
+
+
+def _has_tables() -> bool:
+    """Return whether the newest table that these tasks read exists."""
+    is_there = Path(settings.DATABASES["default"]["NAME"]).exists()
+    return is_there and NEWEST_TABLE in connection.introspection.table_names()
+
+
 @huey.task()
 @huey.lock_task("deliver_outbox")
+@with_accounts
 def deliver_outbox() -> None:
     """Deliver what is due, and run again when the next message is due."""
-    if not _has_tables():
-        return  # no web process has created its tables yet, so there are no decisions
     runtime = current()
-    try:
-        if deliver(runtime, timezone.now()):
-            runtime.changed("deliver_outbox")
-        due_at = next_due()
-    finally:
-        close_old_connections()
+    if deliver(runtime, timezone.now()):
+        runtime.changed("deliver_outbox")
+    due_at = next_due()
     seconds = (due_at - timezone.now()).total_seconds() if due_at else EVERY_SECONDS
     if seconds < EVERY_SECONDS:
         deliver_outbox.schedule(delay=max(seconds, 1.0))
@@ -54,22 +72,18 @@ def deliver_outbox() -> None:
 
 @huey.task()
 @huey.lock_task("tell_webhook")
+@with_accounts
 def tell_webhook() -> None:
     """Write down changes since the webhook's last messages, and send what is due; do nothing without a webhook.
 
     It has its own hop, for which nothing else waits: it takes half a minute and one try at most.
     """
-    if not _has_tables():
-        return
-    try:
-        if settings.WEBHOOK_URL:
-            runtime = current()
-            note_changes(runtime.store, timezone.now())
-            send_due(Receiver(settings.WEBHOOK_URL, runtime.fetcher.leash), timezone.now)
-        else:
-            forget()
-    finally:
-        close_old_connections()
+    if settings.WEBHOOK_URL:
+        runtime = current()
+        note_changes(runtime.store, timezone.now())
+        send_due(Receiver(settings.WEBHOOK_URL, runtime.fetcher.leash), timezone.now)
+    else:
+        forget()
 
 
 _publishers: list[Publisher] = []  # of this process: a new one compares first
@@ -77,35 +91,27 @@ _publishers: list[Publisher] = []  # of this process: a new one compares first
 
 @huey.task()
 @huey.lock_task("publish_assessments")
+@with_accounts
 def publish_assessments() -> None:
     """Write down what should be public, and bring the service account's repository to it; nothing without one."""
-    if not _has_tables():
+    if service_account() is None:
         return
-    try:
-        if service_account() is None:
-            return
-        runtime = current()
-        with runtime.store.read() as rows:
-            lanes, publishes = public_lanes(rows, runtime.clock.now()), published_mode(rows)
-        note_lanes(lanes, publishes, timezone.now())
-        if not _publishers:
-            _publishers.append(Publisher(DpopSender(runtime.fetcher), timezone.now))
-        _publishers[0].send_waiting()
-    finally:
-        close_old_connections()
+    runtime = current()
+    with runtime.store.read() as rows:
+        lanes, publishes = public_lanes(rows, runtime.clock.now()), published_mode(rows)
+    note_lanes(lanes, publishes, timezone.now())
+    if not _publishers:
+        _publishers.append(Publisher(DpopSender(runtime.fetcher), timezone.now))
+    _publishers[0].send_waiting()
 
 
 @huey.task()
 @huey.lock_task("send_own_records")
+@with_accounts
 def send_own_records() -> None:
     """Write the records that are due into people's own repositories, and run again when the next one is due."""
-    if not _has_tables():
-        return
-    try:
-        own_records.send_due(DpopSender(current().fetcher), timezone.now)
-        due_at = own_records.next_due()
-    finally:
-        close_old_connections()
+    own_records.send_due(DpopSender(current().fetcher), timezone.now)
+    due_at = own_records.next_due()
     seconds = (due_at - timezone.now()).total_seconds() if due_at else EVERY_SECONDS
     if seconds < EVERY_SECONDS:
         send_own_records.schedule(delay=max(seconds, 1.0))
@@ -119,61 +125,40 @@ def look_for_own_records() -> None:
 
 @huey.periodic_task(crontab(minute="*"))
 @huey.lock_task("label_lanes")
+@with_accounts
 def label_lanes() -> None:
     """Bring the labels to what may be told publicly now; where none are served, take back those that were."""
-    if not _has_tables():
-        return
     runtime = current()
     now = runtime.clock.now()
-    try:
-        if settings.LABELER_BIND:
-            with runtime.store.read() as rows:
-                lanes = public_lanes(rows, now)
-            update_labels(lanes, now)
-        elif Label.objects.exists():
-            update_labels((), now)
-    finally:
-        close_old_connections()
+    if settings.LABELER_BIND:
+        with runtime.store.read() as rows:
+            lanes = public_lanes(rows, now)
+        update_labels(lanes, now)
+    elif Label.objects.exists():
+        update_labels((), now)
 
 
 @huey.periodic_task(crontab(minute="*"))
 @huey.lock_task("revoke_sessions")
+@with_accounts
 def revoke_sessions() -> None:
     """Tell people's own servers of the sessions that ended here, within a minute."""
-    if not _has_tables():
-        return
-    try:
-        revoke_ended(DpopSender(current().fetcher), timezone.now())
-    finally:
-        close_old_connections()
+    revoke_ended(DpopSender(current().fetcher), timezone.now())
 
 
 @huey.periodic_task(crontab(minute="51"))
+@with_accounts
 def drop_what_ended() -> None:
     """Delete expired sessions, sign-ins that nobody finished, unused keys and ended snoozes once an hour."""
     from django.contrib.sessions.backends.db import SessionStore
 
-    if not _has_tables():
-        return
-    try:
-        SessionStore.clear_expired()
-        end_unused(timezone.now())
-        forget_expired(timezone.now())
-        with middleware.snapshot_reader().pin() as snapshot:
-            if snapshot is not None:
-                snoozing.forget_ended(snapshot, timezone.now())
-        remove_unbound_keys()  # last: a damaged key file ends this in an exception, which the log tells
-    finally:
-        close_old_connections()
-
-
-def _has_tables() -> bool:
-    """Return whether the newest table that these tasks read exists.
-
-    The web process creates the tables when it starts.
-    """
-    is_there = Path(settings.DATABASES["default"]["NAME"]).exists()
-    return is_there and NEWEST_TABLE in connection.introspection.table_names()
+    SessionStore.clear_expired()
+    end_unused(timezone.now())
+    forget_expired(timezone.now())
+    with middleware.snapshot_reader().pin() as snapshot:
+        if snapshot is not None:
+            snoozing.forget_ended(snapshot, timezone.now())
+    remove_unbound_keys()  # last: a damaged key file ends this in an exception, which the log tells
 
 
 def wake_sender() -> None:
