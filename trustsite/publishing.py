@@ -12,9 +12,11 @@ from ingest.http.fetcher import Fetcher
 from ingest.oauth.dpop import DpopSender
 from ingest.oauth.resource import Repository
 from ingest.oauth.scopes import published_collections
+from scoring.formatting import things
 from triage.access.oauth.keys import KeyProblem
 from triage.access.oauth.sessions import SessionEnded
 from triage.models import PublishedRecord, ServiceAccount
+from triage.services.publisher import list_published
 from triage.services.publishing import service_account
 from triage.services.service_account import open_server
 from trustsite.doctor import Check, Patient
@@ -54,12 +56,12 @@ def _look_at_records(account: ServiceAccount, sender: DpopSender, identity: Iden
     listed: dict[tuple[str, str], str] = {}
     try:
         for collection in {*published_collections(settings.LEXICON_AUTHORITY), *(name for name, _ in rows)}:
-            listed |= {(collection, one.uri.rpartition("/")[2]): one.cid for one in reader.list_records(collection)}
+            listed |= {(collection, rkey): one.cid for rkey, one in list_published(reader, collection)}
         proven = _prove_one(sender, account, identity, next(iter(sorted(listed)), None))
     except FetchProblem as problem:
         return [(False, f"Its records could not be listed: {problem}.")]
     same = listed == {key: row.cid for key, row in rows.items()}
-    words = f"It holds {len(listed):,} records, and this site knows of {len(rows):,}"
+    words = f"It holds {things(len(listed), 'record')}, and this site knows of {len(rows):,}"
     return [(same, f"{words}{'.' if same else ': the worker mends that when it starts.'}"), *proven]
 
 
@@ -78,6 +80,13 @@ def _prove_one(
     return [(True, "The account's key in the directory proves its records.")]
 
 
+def describe_refused() -> str:
+    """Return a sentence on the records that the server refuses while it takes others, "" for none."""
+    refused = PublishedRecord.objects.exclude(problem="").order_by("-changed_at")
+    newest, count = refused.first(), things(refused.count(), "record")
+    return f"The server refuses {count}, such as {newest.rkey}: {newest.problem}." if newest else ""
+
+
 def publishing_check(fetcher: Fetcher, network: bool) -> Check:
     """Return the doctor's check of the service account: what the worker noted and, if asked, what the network says."""
 
@@ -85,8 +94,8 @@ def publishing_check(fetcher: Fetcher, network: bool) -> Check:
         has_table = patient.places.accounts.exists() and TABLE in connection.introspection.table_names()
         if not has_table or (account := service_account()) is None:
             return True, "no service account is connected, so nothing is published"
-        if account.problem:
-            return False, str(account.problem)
+        if problem := account.problem or describe_refused():
+            return False, str(problem)
         found = look_at(account, DpopSender(fetcher)) if network else []
         wrong = [sentence for is_fine, sentence in found if not is_fine]
         name = account.handle or account.did

@@ -20,6 +20,7 @@ from ingest.http.fetcher import Fetcher
 from ingest.oauth.app_password import PasswordServer
 from ingest.oauth.dpop import DpopSender
 from ingest.oauth.resource import StoredRecord
+from ingest.oauth.scopes import DEFINITION
 from ingest.records.assessment import assessment_key
 from scoring.queries import read
 from tests.conftest import Count
@@ -41,7 +42,7 @@ from triage.models import LeaderboardWish, PublishedRecord, PublishingPoints, Se
 from triage.services import publisher
 from triage.services.erasure import forget_account, said_by
 from triage.services.publisher import CREATE, DAY, DELETE, FOR_DELETIONS, HOUR, spend_points
-from triage.services.publishing import forget_published, note_lanes, publishing_notes, retract_all
+from triage.services.publishing import forget_published, label_definition, note_lanes, publishing_notes, retract_all
 from triage.services.service_account import ConnectProblem, connect_password, open_server
 from trustsite.publishing import publishing_check
 
@@ -322,6 +323,39 @@ def test_after_a_restore_the_repository_follows_the_table(publishing: Publishing
     assert set(publishing.records()) == {assessment_key(lane(number).uri) for number in (1, 4)}
 
 
+def test_the_label_of_tangled_is_defined_while_the_experiment_is_on_and_other_definitions_are_left_alone(
+    publishing: PublishingSite, settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = publishing.account.did
+    publishing.account.create(DEFINITION, {"name": "by hand"}, "other")
+    assert (publishing.tell(), list(publishing.records(DEFINITION))) == (0, ["other"])
+    settings.LANE_LABEL = True
+    assert (publishing.tell(), label_definition()) == (1, f"at://{own}/{DEFINITION}/sunstead-lane")
+    record = publishing.records(DEFINITION)["sunstead-lane"]
+    assert {"sunstead-lane": record} == publishing.table(DEFINITION)
+    assert (record["name"], record["scope"], record["multiple"]) == ("sunstead-lane", ["sh.tangled.repo.pull"], False)
+    assert record["valueType"]["enum"] == ["fast-lane", "needs-human", "withdrawn"]
+    publishing.restart()
+    publishing.after(hours=1)
+    assert (publishing.tell(), publishing.said()) == (0, ""), "it stands, and the other one is nobody's stray"
+    call_command("service_account", "--status")
+    told = capsys.readouterr().out
+    assert f"The definition of the label is at://{own}/{DEFINITION}/sunstead-lane." in told
+    assert "It holds 1 record, and this site knows of 1." in told
+    publishing.account.put(f"at://{own}/{DEFINITION}/sunstead-lane", {**record, "name": "another"})
+    publishing.restart()
+    publishing.tell()
+    assert publishing.records(DEFINITION)["sunstead-lane"] == record
+    settings.LANE_LABEL = False
+    assert (label_definition(), publishing.tell(), list(publishing.records(DEFINITION))) == ("", 1, ["other"])
+    settings.LANE_LABEL = True
+    publishing.after(minutes=1)
+    publishing.tell()
+    retract_all(None, publishing.site.now)
+    publishing.tell()
+    assert (label_definition(), list(publishing.records(DEFINITION))) == ("", ["other"])
+
+
 class Listed(StoredRecord, frozen=True, weakref=True):
     """One that can be watched: whether anybody still holds it."""
 
@@ -454,5 +488,9 @@ def test_the_command_and_the_doctor_say_how_the_account_is(
     assert check(patient)[0]  # ty: ignore[invalid-argument-type]
     publishing.account.create(ASSESSMENT, {"decision": "needs_human"}, "made-up")
     assert "It holds 4 records, and this site knows of 3" in check(patient)[1]  # ty: ignore[invalid-argument-type]
+    refusal = {"problem": "pds.example.test refused (InvalidRecord); nothing was done"}
+    PublishedRecord.objects.filter(rkey="self").update(**refusal)
+    found = check(patient)  # ty: ignore[invalid-argument-type]
+    assert found == (False, f"The server refuses 1 record, such as self: {refusal['problem']}.")
     call_command("service_account", "--retract-all")
     assert "The worker deletes 3 records now." in capsys.readouterr().out
