@@ -14,6 +14,7 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Case, F, QuerySet, Sum, Value, When
 
+from ingest.clock import parse_time
 from ingest.errors import FetchProblem, OAuthRefused
 from ingest.http.fetcher import end_within
 from ingest.oauth.dpop import DpopSender
@@ -206,11 +207,24 @@ def _have_deleted(collection: str, unknown: Mapping[str, str], now: datetime) ->
 def _note_stored(row: PublishedRecord, stored: StoredRecord | None, now: datetime) -> None:
     """Note what the repository holds of a row, unless the row was changed meanwhile."""
     same = PublishedRecord.objects.filter(pk=row.pk, changed_at=row.changed_at)
+    if stored is not None and _is_adopted(row, stored):
+        row.record = {name: value for name, value in stored.value.items() if name != "$type"}
+        same.update(record=row.record)
     waits, cid = not is_as_wanted(row, stored), stored.cid if stored else ""
     if stored is None and row.record is None:
         same.delete()
     elif (row.waits, row.cid) != (waits, cid):
         same.update(waits=waits, cid=cid, due_at=now)
+
+
+def _is_adopted(row: PublishedRecord, stored: StoredRecord) -> bool:
+    """Return whether a row that was written down anew only lacks the time of the record that stands there.
+
+    So rows that were lost, or that a backup does not know, have nothing written again.
+    """
+    if row.record is None or row.cid or parse_time(str(stored.value.get("createdAt"))) is None:
+        return False
+    return {**stored.value, "createdAt": ""} == {"$type": row.collection, **row.record, "createdAt": ""}
 
 
 def is_as_wanted(row: PublishedRecord, stored: StoredRecord | None) -> bool:

@@ -41,7 +41,7 @@ from triage import tasks
 from triage.models import LeaderboardWish, PublishedRecord, PublishingPoints, ServiceAccount
 from triage.services import publisher
 from triage.services.erasure import forget_account, said_by
-from triage.services.publisher import CREATE, DAY, DELETE, FOR_DELETIONS, HOUR, spend_points
+from triage.services.publisher import CREATE, DAY, DELETE, FOR_DELETIONS, HOUR, UPDATE, points_spent, spend_points
 from triage.services.publishing import forget_published, label_definition, note_lanes, publishing_notes, retract_all
 from triage.services.service_account import ConnectProblem, connect_password, open_server
 from trustsite.publishing import publishing_check
@@ -321,6 +321,20 @@ def test_after_a_restore_the_repository_follows_the_table(publishing: Publishing
     publishing.tell_these([lane(1, "fast_lane"), lane(4)])
     assert publishing.records() == publishing.table()
     assert set(publishing.records()) == {assessment_key(lane(number).uri) for number in (1, 4)}
+
+
+def test_rows_that_were_lost_find_their_records_and_nothing_is_written_again(publishing: PublishingSite) -> None:
+    publishing.tell_these([lane(1), lane(2)])
+    before, spent = publishing.records(), points_spent(publishing.site.now, HOUR_LONG)
+    PublishedRecord.objects.all().delete()
+    publishing.after(minutes=5)
+    publishing.restart()
+    publishing.tell_these([lane(1), lane(2, "fast_lane")])
+    kept, changed = assessment_key(lane(1).uri), assessment_key(lane(2).uri)
+    assert publishing.records() == publishing.table()
+    assert publishing.records()[kept] == before[kept]
+    assert publishing.records()[changed]["decision"] == "fast_lane"
+    assert points_spent(publishing.site.now, HOUR_LONG) == spent + UPDATE, "the service's record stayed too"
 
 
 def test_the_label_of_tangled_is_defined_while_the_experiment_is_on_and_other_definitions_are_left_alone(
