@@ -9,9 +9,11 @@ from ingest.atproto.identity import Identity, read_identity
 from ingest.atproto.record_proof import prove_record
 from ingest.errors import FetchProblem
 from ingest.http.fetcher import Fetcher
+from ingest.http.sockets import quoted
 from ingest.oauth.dpop import DpopSender
 from ingest.oauth.resource import Repository
 from ingest.oauth.scopes import published_collections
+from ingest.records.registry import DEFAULT_AUTHORITY, schema_host
 from scoring.formatting import things
 from triage.access.oauth.keys import KeyProblem
 from triage.access.oauth.sessions import SessionEnded
@@ -28,8 +30,8 @@ TABLE = "triage_serviceaccount"  # the web process makes it when it starts
 def look_at(account: ServiceAccount, sender: DpopSender) -> list[tuple[bool, str]]:
     """Ask the network about the account: whether each thing is in order, and one sentence on it. Changes nothing.
 
-    Its DID leads to its server, the key in the directory proves a record, the right to write is alive, and what is
-    listed there is what should be.
+    Its DID leads to its server, the key in the directory proves a record, the right to write is alive, the operator's
+    own domain leads to it, and what is listed there is what should be.
     """
     try:
         identity = read_identity(sender.fetcher, settings.PLC_URL, account.did)
@@ -37,7 +39,8 @@ def look_at(account: ServiceAccount, sender: DpopSender) -> list[tuple[bool, str
         return [(False, f"The account's DID does not resolve: {problem}.")]
     moved = identity.pds != account.server
     words = f"Its DID leads to {identity.pds or 'no server'}" + (", another one than before." if moved else ".")
-    return [(not moved, words), _look_at_right(account, sender), *_look_at_records(account, sender, identity)]
+    named = _look_at_name(account, sender.fetcher)
+    return [(not moved, words), _look_at_right(account, sender), *named, *_look_at_records(account, sender, identity)]
 
 
 def _look_at_right(account: ServiceAccount, sender: DpopSender) -> tuple[bool, str]:
@@ -48,6 +51,21 @@ def _look_at_right(account: ServiceAccount, sender: DpopSender) -> tuple[bool, s
     except (FetchProblem, KeyProblem) as problem:
         return False, f"Its right to write could not be tried: {problem}."
     return state.active, "It may be written to." if state.active else "It is deactivated at its own server."
+
+
+def _look_at_name(account: ServiceAccount, fetcher: Fetcher) -> list[tuple[bool, str]]:
+    """Look whether the operator's own domain leads others to the schemas in the account's repository."""
+    if settings.LEXICON_AUTHORITY == DEFAULT_AUTHORITY:
+        return []
+    host, wanted = schema_host(settings.LEXICON_AUTHORITY), f"did={account.did}"
+    try:
+        found = [quoted(text) for text in fetcher.texts(host) if text.startswith("did=")]
+    except FetchProblem as problem:
+        return [(False, f"The schemas' domain could not be looked up: {problem}.")]
+    if found == [wanted]:
+        return [(True, f"{host} leads to its schemas.")]
+    words = f"says {' and '.join(found[:3])}" if found else "has no TXT record of a DID"
+    return [(False, f'{host} {words}: set "{wanted}" there, and nothing else, so that others find the schemas.')]
 
 
 def _look_at_records(account: ServiceAccount, sender: DpopSender, identity: Identity) -> list[tuple[bool, str]]:

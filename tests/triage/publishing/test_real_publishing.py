@@ -44,7 +44,7 @@ from triage.services.erasure import forget_account, said_by
 from triage.services.publisher import CREATE, DAY, DELETE, FOR_DELETIONS, HOUR, UPDATE, points_spent, spend_points
 from triage.services.publishing import forget_published, label_definition, note_lanes, publishing_notes, retract_all
 from triage.services.service_account import ConnectProblem, connect_password, open_server
-from trustsite.publishing import publishing_check
+from trustsite.publishing import look_at, publishing_check
 
 pytestmark = pytest.mark.django_db
 HOUR_LONG = timedelta(hours=1)
@@ -464,6 +464,34 @@ def test_an_account_that_moved_is_looked_up_anew(publishing: PublishingSite, mon
     publishing.tell_these([lane(1)])
     assert ServiceAccount.objects.get().server == "https://pds.example.test"
     assert publishing.records() == publishing.table()
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        (["did={}"], "leads to its schemas"),
+        ([], "has no TXT record of a DID"),
+        (["v=spf1"], "has no TXT record of a DID"),
+        (["did={}", "did=did:plc:another"], "and did=did:plc:another: set"),
+    ],
+)
+def test_the_doctor_looks_whether_the_operators_own_domain_leads_to_the_schemas(
+    publishing: PublishingSite, settings: Settings, texts: list[str], words: str
+) -> None:
+    account, asked = ServiceAccount.objects.get(), list[str]()
+
+    def answer(name: str) -> list[str]:
+        asked.append(name)
+        return [text.format(account.did) for text in texts]
+
+    sender = DpopSender(Fetcher(publishing.network.origin, texts=answer))
+    assert all(is_fine for is_fine, _ in look_at(account, sender))
+    assert asked == [], "org.sunstead is not theirs"
+    settings.LEXICON_AUTHORITY = "com.example"
+    (found,) = (found for found in look_at(account, sender) if "_lexicon.example.com" in found[1])
+    assert asked == ["_lexicon.example.com"]
+    assert (found[0], words in found[1]) == (words == "leads to its schemas", True)
+    sender.fetcher.close()
 
 
 def test_records_under_another_authority_are_taken_back(publishing: PublishingSite, settings: Settings) -> None:
