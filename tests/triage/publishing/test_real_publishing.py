@@ -24,10 +24,11 @@ from ingest.oauth.scopes import DEFINITION
 from ingest.records.assessment import assessment_key
 from scoring.queries import read
 from tests.conftest import Count
-from tests.ingest.stream.frames import MARA
+from tests.ingest.stream.frames import ANA, MARA
 from tests.pipeline import At
 from tests.scoring.pipeline.offered_world import SECOND
 from tests.scoring.small import OFFERED
+from tests.triage.publishing.test_public_lanes import draw
 from tests.triage.worlds.publishing_site import (
     ASSESSMENT,
     PLC,
@@ -69,8 +70,22 @@ def test_a_decided_pull_request_is_told_as_its_record_where_the_repository_publi
     assert publishing.records(SERVICE)["self"]["collections"] == [ASSESSMENT, SERVICE]
     assert publishing.prove(assessment_key(OFFERED)).record == record
     assert publishing.tell() == 0
+
+
+def test_the_whole_repository_names_neither_an_unanswered_audit_nor_anything_of_a_repository_that_is_off(
+    publishing: PublishingSite,
+) -> None:
+    for uri in (OFFERED, SECOND):
+        publishing.site.merge(uri)
+    publishing.tell()
+    assert MARA.encode() not in publishing.car()
+    publishing.choose("decided")
+    draw(publishing.site.result, SECOND)
+    assert publishing.tell() == 2
+    assert (MARA.encode() in publishing.car(), ANA.encode() in publishing.car()) == (True, False)
     publishing.choose("off")
     assert (publishing.tell(), publishing.records(), publishing.table()) == (2, {}, {})
+    assert MARA.encode() not in publishing.car()
 
 
 def test_many_changes_end_as_the_table_within_the_points_of_every_hour(
