@@ -33,6 +33,7 @@ from triage.models.accounts import is_any, log_change
 from triage.services.actions import WINDOW, ActionProblem
 from triage.services.labels import VALUES
 from triage.services.public_lanes import public_lanes
+from triage.services.publishing import label_definition
 
 AT_ONCE = 50
 TRIES = 8
@@ -135,7 +136,7 @@ def label_to_offer(person: Person, snapshot: Snapshot, uri: str, now: datetime) 
 
     It may be told publicly, they may push to its repository, as Tangled asks, and they have not said it yet.
     """
-    if not settings.LANE_LABEL:
+    if not label_definition():
         return None
     lanes = public_lanes(snapshot, now.astimezone(UTC).replace(tzinfo=None))
     lane = next((lane for lane in lanes if lane.uri == uri and lane.lane in VALUES and not lane.shadow), None)
@@ -149,7 +150,7 @@ def label_to_offer(person: Person, snapshot: Snapshot, uri: str, now: datetime) 
 def send_label(session: OAuthSession, lane: PublicLane, now: datetime) -> OwnRecord:
     """Have a lane written as a label in the name of the session's person. Raises ScopeNeeded."""
     moment = now.astimezone(UTC).replace(tzinfo=None)
-    record = make_label(lane.uri, settings.LANE_LABEL, VALUES[lane.lane], moment)
+    record = make_label(lane.uri, label_definition(), VALUES[lane.lane], moment)
     return put_record(session, Draft(Act.LABEL, lane.uri, lane.repository, LABEL, new_key(now), record), now)
 
 
