@@ -1,8 +1,9 @@
 """An owner's first day in Chromium, all of it in their own name: real web, worker, data server, directory and stream.
 
 They begin an empty site by signing in on their server's own pages, watch two repositories, approve and merge one pull
-request, comment on another and vouch for the author. Only the knot is a stand-in, which checks every token, and the
-other people write from outside: the two repositories and pull requests are written at the data server without a page.
+request, comment on another, vouch for the author, and take the comment and the vouch back. Only the knot is a stand-in,
+which checks every token, and the other people write from outside: the two repositories and pull requests are written at
+the data server without a page.
 """
 
 import gzip
@@ -246,6 +247,17 @@ def take_the_vouch_back(page: Page, day: Day) -> None:
     wait_for(lambda: not day.written(VOUCH), what="the end of the vouch")
 
 
+def take_the_comment_back(page: Page, day: Day, uri: str) -> None:
+    open_pull(page, uri, SWEPT)
+    page.locator("summary", has_text="Take back…").click()
+    expect(page.locator(".say[open]")).to_contain_text(day.written(COMMENT)[0]["uri"])
+    page.get_by_role("button", name="Take back", exact=True).click()
+    allow_it(page)
+    page.locator("summary", has_text="Take back…").click()
+    page.get_by_role("button", name="Take back", exact=True).click()
+    day.notice(page, "the end of the comment", lambda: not day.written(COMMENT), "/", "no 1 comment")
+
+
 def find_no_secret(page: Page, day: Day, uri: str, scratch: Path) -> None:
     """In no file, log, row, backup, export or answer of the site, searched for by value."""
     root, exported = day.site.root, day.site.root / "exported.json"
@@ -293,5 +305,6 @@ def test_an_owner_begins_a_site_and_acts_on_it_in_their_own_name(
         (record,) = day.written(collection)
         expect(page.get_by_role("main")).to_contain_text(f"record: {record['uri']}")
     take_the_vouch_back(page, day)
+    take_the_comment_back(page, day, swept)
     find_no_secret(page, day, mended, tmp_path_factory.mktemp("scratch"))
     print(json.dumps(day.lags))  # noqa: T201  for docs/measurements.md: pytest -rP

@@ -45,6 +45,17 @@ class Maintaining:
         self.site.after(seconds)
         return own_records.send_due(web_sender(), lambda: self.site.now)
 
+    def may_push(self) -> None:
+        """Make the knot say that they may push to the repository, and publish it."""
+        with self.site.result.store.write() as txn:
+            number = txn.person_ids([self.account.did])[self.account.did]
+            txn.execute(
+                "insert into push_holders select repository_id, ?, 'collaborator', 'knot', null, null "
+                "from repositories where repo_key = ?",
+                [number, REPO],
+            )
+        self.site.publish()
+
     def records(self, collection: str) -> list[dict[str, Any]]:
         """What the data server holds."""
         query = self.oauth.network.query
