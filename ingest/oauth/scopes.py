@@ -43,6 +43,7 @@ class Act(StrEnum):
 
     MERGE = "merge"
     CLOSE = "close"
+    TAKE_BACK_CLOSE = "take back a closing"
     VOUCH = "vouch"
     TAKE_BACK_VOUCH = "take back a vouch"
     COMMENT = "comment"
@@ -50,6 +51,7 @@ class Act(StrEnum):
     APPROVE = "publish an approval"
     TAKE_BACK_APPROVAL = "take back an approval"
     LABEL = "label"
+    TAKE_BACK_LABEL = "take back a label"
 
 
 def parse_scope(text: str) -> tuple[Permission, ...]:
@@ -104,6 +106,7 @@ def act_scope(act: Act, authority: str) -> str:
     scopes = {
         Act.MERGE: f"rpc:{NAMESPACE}repo.merge?aud=* {_repo('repo.pull.status', 'create')}",
         Act.CLOSE: _repo("repo.pull.status", "create"),
+        Act.TAKE_BACK_CLOSE: _repo("repo.pull.status", "delete"),
         Act.VOUCH: _repo("graph.vouch", "create", "update"),
         Act.TAKE_BACK_VOUCH: _repo("graph.vouch", "delete"),
         Act.COMMENT: _repo("feed.comment", "create"),
@@ -111,6 +114,7 @@ def act_scope(act: Act, authority: str) -> str:
         Act.APPROVE: f"repo:{authority}.approval?action=create",
         Act.TAKE_BACK_APPROVAL: f"repo:{authority}.approval?action=delete",
         Act.LABEL: _repo("label.op", "create"),
+        Act.TAKE_BACK_LABEL: _repo("label.op", "delete"),
     }
     return f"{IDENTITY} {scopes[act]}"
 

@@ -58,10 +58,13 @@ GRANTS = {
     Act.APPROVE: "write that you approved a version of a pull request into your repository",
     Act.TAKE_BACK_APPROVAL: "delete from your repository that you approved a version of a pull request",
     Act.LABEL: f"put labels on pull requests ({LABEL}) in your name",
+    Act.TAKE_BACK_LABEL: f"delete your labels on pull requests ({LABEL}) from your repository",
     Act.VOUCH: f"write and change your vouches ({VOUCH}) in your repository",
     Act.TAKE_BACK_VOUCH: f"delete your vouches ({VOUCH}) from your repository",
     Act.COMMENT: f"write comments on pull requests ({COMMENT}) into your repository",
+    Act.TAKE_BACK_COMMENT: f"delete your comments on pull requests ({COMMENT}) from your repository",
     Act.CLOSE: f"write that a pull request is closed or merged ({STATUS}) into your repository",
+    Act.TAKE_BACK_CLOSE: f"delete that a pull request is closed or merged ({STATUS}) from your repository",
 }
 log = logging.getLogger(__name__)
 

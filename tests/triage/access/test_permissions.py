@@ -127,7 +127,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "vouch": (f"POST /c/{MARA}/vouch", "sign sign 403 403 302 302 302"),  # their own record
     "merge": (f"POST /act/merge uri={OFFERED}", "sign sign 403 403 403 400 400"),
     "label_lane": (f"POST /act/label uri={OFFERED}", "sign sign 403 403 403 400 400"),
-    "take_back_approval": ("POST /act/unpublish key=made-up", "sign sign 403 400 400 400 400"),
+    "take_back_sent": ("POST /act/take-back key=made-up", "sign sign 403 400 400 400 400"),
     "send_kept": ("POST /act/send key=made-up", "sign sign 403 400 400 400 400"),  # they wrote nothing
     "sign_out": ("POST /sign-out", "302 302 302 302 302 302 302"),
     "GET /score/{did}": (f"GET /score/{MARA}", "401 401 403 200 200 200 200"),

@@ -15,7 +15,7 @@ from tests.peers.network import Account
 from tests.scoring.small import OFFERED
 from tests.triage.access.oauth.conftest import Site
 from tests.triage.worlds.acting_site import ActingSite
-from tests.triage.worlds.labelling import define_label, give_push, tell_lanes
+from tests.triage.worlds.labelling import define_label, tell_lanes
 from tests.triage.worlds.maintaining import Maintaining
 from triage import tasks
 from triage.access.oauth.client import web_sender
@@ -196,7 +196,7 @@ def test_who_may_push_says_a_public_lane_as_a_label_of_tangled_where_the_experim
     settings.LANE_LABEL = True
     definition = define_label()
     assert (ana.browser.post("/act/label", form).status_code, "Label…" in ana.pane()) == (400, False), "no push"
-    give_push(ana.site, ana.account.did)
+    ana.may_push()
     settings.LANE_LABEL = False
     assert (ana.browser.post("/act/label", form).status_code, "Label…" in ana.pane()) == (400, False), "it is off"
     settings.LANE_LABEL = True
@@ -232,15 +232,17 @@ def test_an_approval_is_published_on_a_click_alone_and_taken_back(ana: Maintaini
     assert (record["value"]["round"], record["value"]["patchId"]) == (approval.round, approval.patch_id)
     assert "Publish approval" not in ana.pane()
     taken = {"key": OwnRecord.objects.get().key, "next": f"/pull/{OFFERED}"}
-    assert ana.browser.post("/act/unpublish", taken)["Location"].startswith("/oauth/grant?act=take_back_approval")
+    assert ana.browser.post("/act/take-back", taken)["Location"].startswith("/oauth/grant?act=take_back_approval")
     ana.allow("take_back_approval")
     ana.browser.post("/act", ana.site.form("release", version=1))
-    assert "Take back the published approval" in ana.pane(), "after it was revoked here too"
-    ana.browser.post("/act/unpublish", taken)
+    assert f"your <bdi>approval of round 1</bdi> (<bdi>{collection}</bdi>)" in ana.pane(), (
+        "once it was revoked here too"
+    )
+    ana.browser.post("/act/take-back", taken)
     assert ana.send() == 1
     assert ana.records(collection) == []
-    assert ana.browser.post("/act/unpublish", taken).status_code == 400
-    assert "Take back the published approval" not in ana.pane()
+    assert ana.browser.post("/act/take-back", taken).status_code == 400
+    assert "Take back" not in ana.pane()
 
 
 def test_the_worker_sends_what_is_due(ana: Maintaining, monkeypatch: pytest.MonkeyPatch) -> None:
