@@ -38,6 +38,7 @@ from trustsite.validation import (
     public_origin,
     read_by,
     receiver,
+    spoken_voice,
     streams,
     unit,
 )
@@ -247,6 +248,12 @@ OPERATOR_NAME: str = env.str("OPERATOR_NAME", "", validate=operator)
 OPERATOR_CONTACT: str = env.str("OPERATOR_CONTACT", "", validate=contact)
 # As PUBLIC_ORIGIN, never in a demo or a replay: both are invented. After a kill a webhook-id may be sent twice.
 WEBHOOK_URL: str = env.str("WEBHOOK_URL", "", validate=receiver) if PLACE.mode == "drive" else ""
+# The briefing. A demo or a replay sends nothing anywhere.
+BRIEFING_HOUR: int = env.int("BRIEFING_HOUR", 5, validate=check.Range(min=0, max=23))
+ELEVENLABS_API_KEY: str = env.str("ELEVENLABS_API_KEY", "") if PLACE.mode == "drive" else ""
+ELEVENLABS_VOICE: str = env.str("ELEVENLABS_VOICE", "", validate=spoken_voice)
+if ELEVENLABS_API_KEY and not ELEVENLABS_VOICE:
+    raise EnvError("ELEVENLABS_API_KEY needs ELEVENLABS_VOICE, the id of the voice that speaks: set both, or neither.")
 DEBUG = False
 ROOT_URLCONF = "trustsite.urls"
 WSGI_APPLICATION = "trustsite.wsgi.application"
