@@ -368,10 +368,10 @@ LOG_FILE_BYTES: int = env.int("LOG_FILE_BYTES", 10_000_000, validate=check.Range
 LOG_FILES: int = env.int("LOG_FILES", 5, validate=check.Range(min=2, max=100))
 OTLP_ENDPOINT: str = env.str("OTLP_ENDPOINT", "", validate=collector)
 OTLP_HEADERS: dict[str, str] = env.dict("OTLP_HEADERS", {})
-# Other sites read JSON with a token in the header, never with cookies. The page /leaderboard stays closed to them.
+# Other sites read JSON with a token in the header, never with cookies; pages stay closed to them.
 CORS_ALLOWED_ORIGINS = CORS_ORIGINS
 CORS_URLS_REGEX = (
-    r"/(?:(?:score|trust)/.*|(?:score|pull|queue|lanes|leaderboard|metrics|digest|thresholds|health)"
+    r"/(?:(?:score|trust)/.*|(?:score|pull|queue|lanes|leaderboard|metrics|digest|briefing|thresholds|health)"
     r"|(?:approved|openapi)\.json|review/pr(?:/.*)?)\Z"
 )
 CORS_ALLOW_METHODS, CORS_ALLOW_HEADERS = ["GET", "POST"], ["authorization", "content-type", "if-none-match"]

@@ -62,8 +62,7 @@ class Person(AbstractBaseUser):
         if self.briefed_at is not None and now - self.briefed_at < VISIT:
             return
         with suppress(OperationalError), transaction.atomic():
-            self.briefed_before, self.briefed_at = self.briefed_at, now
-            self.save(update_fields=["briefed_before", "briefed_at"])
+            Person.objects.filter(pk=self.pk).update(briefed_before=self.briefed_at, briefed_at=now)
 
     @property
     def has_password(self) -> bool:

@@ -29,8 +29,8 @@ from triage.access import throttle
 from triage.access.oauth.client import web_sender
 
 PROGRAM = "espeak-ng"
-# Of its voices those with a Klatt synthesiser are understood best: pocketsphinx heard 26 of 27 numbers, else 15.
-OPTIONS = ("-v", "en-us+klatt4", "-s", "160", "-b", "1", "--stdin", "--stdout")  # words a minute, UTF-8
+# Of its voices this one is understood best: pocketsphinx heard 46 of 48 numbers, of the plain voice 15 of 27.
+OPTIONS = ("-v", "en-us+f5", "-s", "160", "-b", "1", "--stdin", "--stdout")  # words a minute, UTF-8
 CHILD_SECONDS = 10.0
 WAVE_BYTES, MP3_BYTES = 8_000_000, 1_000_000  # 90 s take 4,000,000 and 400,000
 ELEVENLABS = "https://api.elevenlabs.io"

@@ -81,7 +81,7 @@ def heard(hearing: Any, text: str, sound: bytes) -> str:
 
 def test_four_in_five_numbers_of_a_briefing_are_heard_in_its_sound(espeak: Path, hearing: Any) -> None:
     right = total = 0
-    for seed in range(count(2, 20)):
+    for seed in range(count(1, 20)):
         text = " ".join(line.said for line in write_lines(morning(Random(seed))))
         told = heard(hearing, text, Espeak(str(espeak)).speak(text).data)
         runs = [" ".join(group) for is_number, group in groupby(told.split(), NUMBERS.__contains__) if is_number]
@@ -89,5 +89,5 @@ def test_four_in_five_numbers_of_a_briefing_are_heard_in_its_sound(espeak: Path,
         said = [spelled(int(number)) for number in re.findall(r"\d+", text)]
         total += len(said)
         right += sum(one == other for one, other in zip(said, numbers, strict=False))
-    assert total >= 20
+    assert total >= 10
     assert right >= 0.8 * total, f"{right} of {total}"

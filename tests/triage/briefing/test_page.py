@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.core.cache import cache
 from django.db import OperationalError
+from django.db.models import QuerySet
 from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
@@ -59,6 +60,8 @@ def test_page_and_json_tell_the_same_and_name_nobody(small: Path) -> None:
     told = client.get("/briefing", headers=JSON).json()
     assert told["sentences"] == shown(client)
     assert "In the inbox: 0 flagged, 1 to review and 0 in the fast lane." in told["sentences"]
+    lanes = client.get("/metrics").json()["lanes"]
+    assert [lanes[key] for key in ("needs_human", "normal_queue", "fast_lane")] == [0, 1, 0]
     assert any(
         re.fullmatch(r"The longest wait is [\d,]+ \w+, for a pull request in lantern\.", one) for one in shown(client)
     )
@@ -146,8 +149,10 @@ def test_a_drive_that_takes_no_bytes_keeps_nobody_from_reading_it(small: Path, m
         raise OperationalError("database or disk is full")
 
     client = maintainer(BEN, REPO)
-    monkeypatch.setattr(Person, "save", full)
-    assert shown(client)
+    with monkeypatch.context() as patch:
+        patch.setattr(QuerySet, "update", full)
+        assert shown(client)
+    assert Person.objects.get(did=BEN).briefed_at is None
 
 
 def test_closures_and_lanes_are_counted_as_pages_show_them(small: Path) -> None:

@@ -1,7 +1,9 @@
 """The briefing as a private podcast: an item each morning and its sound, both behind a maintainer's token."""
 
 import io
+import json
 import logging
+import re
 import wave
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -15,6 +17,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
+from tests.ingest.peer import Start, response
 from tests.ingest.stream.frames import REPO, SEED
 from tests.triage.worlds.acting_site import invited
 from tests.triage.worlds.small_site import CABIN
@@ -174,6 +177,19 @@ def test_a_sound_of_another_kind_is_named_as_what_it_is(clock: Clock, monkeypatc
     assert (enclosure.get("type"), enclosure.get("length")) == ("audio/mpeg", "3")
     assert Client().get(f"/feed/{token}/briefing.mp3").content == b"ID3"
     assert Client().get(f"/feed/{token}/briefing.wav").status_code == 404
+
+
+def test_elevenlabs_is_sent_the_sentences_of_the_item_once_and_nothing_else(
+    clock: Clock, settings: Settings, start: Start
+) -> None:
+    peer = start(lambda request: response(b"ID3" + bytes(99), Content_Type="audio/mpeg"))
+    settings.STAND_IN_ORIGIN, settings.ELEVENLABS_API_KEY, settings.ELEVENLABS_VOICE = peer.origin, "sk", "abc"
+    token = token_of()
+    sentences = re.findall("<p>([^<]*)</p>", said(token))
+    assert Client().get(f"/feed/{token}/briefing.mp3").content == b"ID3" + bytes(99)
+    (sent,) = peer.requests
+    assert json.loads(sent.body)["text"] == " ".join(sentences)
+    assert token not in f"{sent.headers}{sent.body!r}"
 
 
 def test_a_voice_that_fails_leaves_the_text_with_its_sentence(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
