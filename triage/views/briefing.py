@@ -4,10 +4,12 @@ The address of the podcast and of its sounds holds a token, as that of the Atom 
 first request after BRIEFING_HOUR and stays as it is for the day, so that text and sound agree.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from functools import partial
+from math import ceil
 
 from django.conf import settings
 from django.core.cache import cache
@@ -40,6 +42,7 @@ from triage.views.lists import for_any_maintainer
 RSS = "application/rss+xml; charset=utf-8"
 A_DAY = timedelta(days=1)
 KINDS = ("rss", "wav", "mp3")
+_RANGE = re.compile(r"bytes=([0-9]{1,9})-([0-9]{0,9})")  # the whole is sent for any other form, as HTTP allows
 ITUNES = "http://www.itunes.com/dtds/podcast-1.0.dtd"
 
 
@@ -60,7 +63,7 @@ def _briefing_page(request: Request, snapshot: Snapshot) -> HttpResponse:
     voice = speech.choose_voice()
     shown = {
         "lines": lines,
-        "seconds": max(5, round(speech_seconds([line.said for line in lines]) / 5) * 5),
+        "seconds": 5 * ceil(speech_seconds([line.said for line in lines]) / 5),
         "sound": ("espeak" if voice.program else "none") if isinstance(voice, Espeak) else "elevenlabs",
         "hour": f"{settings.BRIEFING_HOUR:02}:00",
     }
@@ -112,7 +115,20 @@ def _answer(request: Request, snapshot: Snapshot, token: ApiToken, kind: str, se
         return HttpResponse(_write_rss(request, token, item, sound, problem, address), content_type=RSS)
     if sound is None or sound.ending != kind:
         return HttpResponse(problem, status=404, content_type="text/plain; charset=utf-8")
-    return HttpResponse(sound.data, content_type=sound.media_type)
+    return _write_sound(request, sound)
+
+
+def _write_sound(request: Request, sound: Sound) -> HttpResponse:
+    """Return the sound, or the part of it that is asked for: players of Apple's take no other server's."""
+    size, asked = len(sound.data), _RANGE.fullmatch(request.headers.get("Range", ""))
+    first, last = (int(asked[1]), min(int(asked[2] or size), size - 1)) if asked else (0, size - 1)
+    if first > last:
+        return HttpResponse(status=416, headers={"Content-Range": f"bytes */{size}"})
+    response = HttpResponse(sound.data[first : last + 1], content_type=sound.media_type, status=206 if asked else 200)
+    response["Accept-Ranges"] = "bytes"
+    if asked:
+        response["Content-Range"] = f"bytes {first}-{last}/{size}"
+    return response
 
 
 def _item_of(snapshot: Snapshot, token: ApiToken, roles: Roles, now: datetime) -> Item:
@@ -144,7 +160,7 @@ def _write_rss(
         title=f"Briefing of {item.made_at.day} {item.made_at:%B %Y}",
         link=home,
         description="".join(f"<p>{escape(sentence)}</p>" for sentence in said),
-        unique_id=digest((token.pk, item.made_at)),
+        unique_id=f"briefing-{token.pk}-{item.made_at:%Y-%m-%d}",  # the same after a restart, else it comes twice
         unique_id_is_permalink=False,
         pubdate=item.made_at,
         enclosures=sounds,

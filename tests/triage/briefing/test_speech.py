@@ -27,6 +27,7 @@ MP3 = b"ID3\x04" + bytes(2_000)
 def _fresh() -> Iterator[None]:
     cache.clear()
     speech._buy.cache_clear()
+    speech._make_wave.cache_clear()
     yield
     cache.clear()
 
