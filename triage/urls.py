@@ -7,6 +7,7 @@ from triage.access import sign_in
 from triage.views import (
     about,
     actions,
+    briefing,
     bulk,
     contributor,
     dashboard,
@@ -57,6 +58,8 @@ urlpatterns = [
     path("publishing/take-back", publishing.take_back, name="take_back_records"),
     path("diff/<path:uri>", diff.diff, name="diff"),
     path("patch/<path:uri>", diff.raw_patch, name="raw_patch"),
+    path("briefing", briefing.briefing, name="briefing"),
+    path("feed/<str:secret>/briefing.<str:kind>", briefing.briefing_feed, name="briefing_feed"),
     path("feed/<path:name>", feed.atom_feed, name="feed"),
     path("about", about.about, name="about"),
     path("find", about.find, name="find"),

@@ -37,6 +37,7 @@ from trustsite.validation import (
     public_origin,
     read_by,
     receiver,
+    spoken_voice,
     streams,
     unit,
 )
@@ -246,6 +247,12 @@ OPERATOR_NAME: str = env.str("OPERATOR_NAME", "", validate=operator)
 OPERATOR_CONTACT: str = env.str("OPERATOR_CONTACT", "", validate=contact)
 # As PUBLIC_ORIGIN, never in a demo or a replay: both are invented. After a kill a webhook-id may be sent twice.
 WEBHOOK_URL: str = env.str("WEBHOOK_URL", "", validate=receiver) if PLACE.mode == "drive" else ""
+# The briefing. A demo or a replay sends nothing anywhere.
+BRIEFING_HOUR: int = env.int("BRIEFING_HOUR", 5, validate=check.Range(min=0, max=23))
+ELEVENLABS_API_KEY: str = env.str("ELEVENLABS_API_KEY", "") if PLACE.mode == "drive" else ""
+ELEVENLABS_VOICE: str = env.str("ELEVENLABS_VOICE", "", validate=spoken_voice)
+if ELEVENLABS_API_KEY and not ELEVENLABS_VOICE:
+    raise EnvError("ELEVENLABS_API_KEY needs ELEVENLABS_VOICE, the id of the voice that speaks: set both, or neither.")
 DEBUG = False
 ROOT_URLCONF = "trustsite.urls"
 WSGI_APPLICATION = "trustsite.wsgi.application"
@@ -360,10 +367,10 @@ LOG_FILE_BYTES: int = env.int("LOG_FILE_BYTES", 10_000_000, validate=check.Range
 LOG_FILES: int = env.int("LOG_FILES", 5, validate=check.Range(min=2, max=100))
 OTLP_ENDPOINT: str = env.str("OTLP_ENDPOINT", "", validate=collector)
 OTLP_HEADERS: dict[str, str] = env.dict("OTLP_HEADERS", {})
-# Other sites read JSON with a token in the header, never with cookies. The page /leaderboard stays closed to them.
+# Other sites read JSON with a token in the header, never with cookies; pages stay closed to them.
 CORS_ALLOWED_ORIGINS = CORS_ORIGINS
 CORS_URLS_REGEX = (
-    r"/(?:(?:score|trust)/.*|(?:score|pull|queue|lanes|leaderboard|metrics|digest|thresholds|health)"
+    r"/(?:(?:score|trust)/.*|(?:score|pull|queue|lanes|leaderboard|metrics|digest|briefing|thresholds|health)"
     r"|(?:approved|openapi)\.json|review/pr(?:/.*)?)\Z"
 )
 CORS_ALLOW_METHODS, CORS_ALLOW_HEADERS = ["GET", "POST"], ["authorization", "content-type", "if-none-match"]

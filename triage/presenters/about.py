@@ -210,6 +210,7 @@ class Facts:
     is_recording: bool
     false_alarms: Mapping[str, int] = field(default_factory=dict)  # by scanner, the most first
     publishes: str = ""
+    buys_speech: bool = False  # ElevenLabs makes the sound of the briefing's podcast
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,6 +335,10 @@ def _leaves(facts: Facts) -> tuple[str, ...]:
         told.append("To osv.dev and deps.dev: names and versions of packages that pull requests name.")
     else:
         told.append("To osv.dev and deps.dev: nothing, packages are checked against a copy on this machine.")
+    if facts.buys_speech:
+        told.append(
+            "To ElevenLabs: the text of maintainers' podcasts, which is counts, ages and names of watched repositories."
+        )
     if facts.publishes:
         told.append(
             f"In public, as {facts.publishes}: lanes of pull requests to repositories whose maintainers chose that, "
