@@ -30,6 +30,7 @@ from triage.presenters import row_actions
 from triage.presenters.about import operator_told
 from triage.presenters.lane_heads import site_notice
 from triage.presenters.text import Freshness, as_aware, freshness, unread_words
+from triage.services.author_answers import find_waiting
 from triage.services.publishing import publishing_notes
 from triage.services.webhooks import webhook_notes
 
@@ -157,6 +158,9 @@ def frame(request: HttpRequest) -> dict[str, object]:
         "viewer": user if user is not None and user.is_authenticated else None,
         "viewer_invited": user is not None and is_invited(cast(Request, request)),
         "viewer_reads": is_reader,
+        "viewer_asked": len(find_waiting(str(user.did), pinned, timezone.now()))
+        if isinstance(user, Person) and pinned
+        else 0,
         "operator": operator_told(settings.OPERATOR_NAME, settings.OPERATOR_CONTACT, settings.STAGED),
         "demo_sign_in_offered": settings.DEMO_MAINTAINER is not None,
         "offers": offers,

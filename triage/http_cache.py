@@ -16,6 +16,8 @@ from ingest.store import snapshots
 from ingest.store.snapshots import Snapshot
 from scoring.config.policy import policy_from_settings
 from scoring.queries.read import renew
+from scoring.redteam.render import FILE as ATTACKS
+from scoring.training.summary import FILE as BACKTEST
 from triage.access.requests import Request
 from triage.context import current_freshness, dashboard_of, digest, page_state, present
 from triage.middleware import snapshot_reader
@@ -39,7 +41,13 @@ def unless_fresh(page: Page) -> Page:
 def page_tag(request: Request, snapshot: Snapshot) -> str | None:
     """Return the ETag of a page or of its fragment; they differ, or the Back button would show a bare fragment."""
     part, minute = part_tag(request, snapshot), int(present(snapshot).timestamp() // AGES_SECONDS)
-    return part and f'W/"{digest((part, minute))}"'
+    return part and f'W/"{digest((part, minute, _reports_written()))}"'
+
+
+def _reports_written() -> list[int]:
+    """Return when the commands last wrote each report that a page shows; no snapshot comes with one."""
+    paths = (settings.LOG_DIR / name for name in (BACKTEST, ATTACKS))
+    return [path.stat().st_mtime_ns for path in paths if path.exists()]
 
 
 def part_tag(request: Request, snapshot: Snapshot) -> str | None:

@@ -41,6 +41,7 @@ urlpatterns = [
     path("c/<str:did>/data", contributor.own_data, name="own_data"),
     path("c/<str:did>/data/<str:token>", contributor.data_by_link, name="data_by_link"),
     path("c/<str:did>/decision/<str:token>", contributor.decision_by_link, name="decision_by_link"),
+    path("c/<str:did>/answer", contributor.send_answer, name="send_answer"),
     path("c/<str:did>/objection", contributor.send_objection, name="send_objection"),
     path("c/<str:did>/leaderboard", contributor.send_wish, name="send_wish"),
     path("c/<str:did>/rights", maintainers.rights, name="rights"),

@@ -1,4 +1,4 @@
-"""Writes maintainers' actions and answers of the audit into the store, and which run of the outbox the store has.
+"""Writes actions on pull requests and answers of the audit into the store, and which run of the outbox the store has.
 
 Each action and answer is written once, and an approval only of the newest round. The unique name of a store and the
 number of its newest run tell a store that was rebuilt, or restored from an older backup. They stand in the table of
@@ -33,6 +33,7 @@ KINDS = (
     "restore_finding",
     "confirm_merge",
     "deny_merge",
+    "answer",
 )
 OUTCOMES = ("clean", "needed_fix", "reverted")
 NOTE_LENGTH = 2_000

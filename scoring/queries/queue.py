@@ -119,6 +119,8 @@ KEY = f"""case when c.own then 'own' when not {DRAWN} then case c.lane when 'fas
 LANE_KEYS: tuple[GroupKey, ...] = get_args(GroupKey)[:-1]  # all groups but that of push-holders' own
 # The author has the next word where somebody who may push had the last one, after the newest round, or asked here for
 # changes to that round. A round that is dated ahead counts from when it was seen, else it would have the last word.
+# A request is read once it cannot be undone any more: an answer here that is older answers another one. Of two words of
+# one moment, as on a recording whose clock stands, the one that asks is the last.
 ON_AUTHOR = """
 select pull_uri from (
   select p.pull_uri, m.written_at as said_at, m.author_id <> p.author_id as asks
@@ -128,13 +130,14 @@ select pull_uri from (
   where p.state = 'open' and m.deleted_at is null and (m.author_id = p.author_id or o.contributor_id is not null)
     and m.written_at > least(coalesce(r.created_at, r.seen_at), r.seen_at)
   union all
-  select p.pull_uri, m.known_from, true
+  select p.pull_uri, m.known_from, m.kind = 'request_changes'
   from maintainer_actions m join pull_requests p on p.pull_uri = m.pull_uri and p.round = m.round
   left join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref
-  where p.state = 'open' and m.kind = 'request_changes' and m.patch_id is not distinct from k.patch_id
-    and not exists (
-      from maintainer_actions l where l.kind = 'release' and l.pull_uri = m.pull_uri and l.made_at > m.made_at)
-) group by pull_uri having arg_max(asks, said_at)
+  where p.state = 'open' and m.kind in ('request_changes', 'answer') and m.patch_id is not distinct from k.patch_id
+    and (m.kind = 'answer' or not exists (
+      from maintainer_actions l where l.pull_uri = m.pull_uri and (l.kind = 'release' and l.made_at > m.made_at
+        or l.kind = 'answer' and l.made_at > m.made_at + interval 10 seconds)))
+) group by pull_uri having arg_max(asks, 2 * epoch_us(said_at) + asks::int)
 """
 # One statement of narrow columns for all groups: 5,000 rows take as long as wide ones of a page.
 LISTED = f"""

@@ -73,7 +73,7 @@ const ready = () => {
       offer.remove();
     }
   }
-  byId("offers").hidden = !every(".offer")[0];
+  byId("offers").hidden = !byId("offers").children[0];
   if (byId("first") && !marked()) choose(byId(byId("first").dataset.row));
 };
 on("htmx:historyRestore htmx:afterSettle", ready);
@@ -93,7 +93,13 @@ on("click", (event) => {
   // A second click presses nothing new.
   if (detail > 1 && target.closest("form button")) event.preventDefault();
   const { copy } = target.dataset;
-  if (copy && (byId(copy).select(), document.execCommand("copy"))) target.textContent = "Copied";
+  if (copy) {
+    const around = target.parentNode;
+    around.open = true; // what is folded cannot be selected
+    byId(copy).select();
+    if (document.execCommand("copy")) target.textContent = "Copied";
+    target.focus();
+  }
   if (target.closest("#theme")) kept.theme = root.dataset.theme = themes[root.dataset.theme];
   const said = target.closest(".say > summary")?.nextElementSibling.querySelector("textarea, button");
   setTimeout(() => said?.focus());

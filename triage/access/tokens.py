@@ -271,3 +271,8 @@ def listening_origin() -> str:
 def pull_address(uri: str) -> str:
     """Return the address of a pull request's page on this site."""
     return own_origin() + reverse("pull", args=[uri])
+
+
+def author_address(uri: str) -> str:
+    """Return the address at which a pull request's author answers; whoever else opens it learns what anybody may."""
+    return own_origin() + reverse("own_decision", args=[uri])

@@ -149,8 +149,9 @@ class LanesStateOut(BaseModel):
 def get_lanes(request: Request) -> LanesStateOut:
     """On what the fast lane of each watched repository with something open rests, or why it is shut.
 
-    A lane that a person shut only watches at once; one that a person opened opens with the next decisions. What
-    people closed by hand since is in `/queue` and on the page. A token for one repository gets its lane alone.
+    A lane that a person shut only watches at once, and one that a person closed by hand is shut at once, with the
+    reason `lane_closed`; one that a person opened opens with the next decisions. What is closed for single people is
+    in `/queue`. A token for one repository gets its lane alone.
     """
     snapshot = published(request)
     roles, only = viewing(request), held_to(request)

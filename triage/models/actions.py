@@ -15,7 +15,8 @@ class Action(Row):
 
     `key` is also that of its message in the outbox, which is due at `effective_at`; until then it can be undone. A
     correction is another action. `batch` is shared by the actions of one bulk approval, "" elsewhere. `findings` are
-    the digests of the findings that it dismisses or restores, with the `scanner` of the first.
+    the digests of the findings that it dismisses or restores, with the `scanner` of the first. An answer is by the pull
+    request's author; `by_link`: whoever held a private link of theirs sent it.
     """
 
     class Kind(models.TextChoices):
@@ -31,8 +32,9 @@ class Action(Row):
         CLOSE = "close"
         DISMISS_FINDING = "dismiss_finding"
         RESTORE_FINDING = "restore_finding"
-        CONFIRM_MERGE = "confirm_merge"  # the last two settle what an author claims
+        CONFIRM_MERGE = "confirm_merge"  # these two settle what an author claims
         DENY_MERGE = "deny_merge"
+        ANSWER = "answer"  # the author's, to a comment or a request
 
     class Outcome(models.TextChoices):
         """A person's judgement of a change's outcome."""
@@ -55,6 +57,7 @@ class Action(Row):
     findings: Any = models.CharField(max_length=2000, blank=True)
     scanner: Any = models.CharField(max_length=60, blank=True)
     batch: Any = models.CharField(max_length=40, blank=True, db_index=True)
+    by_link: Any = models.BooleanField(default=False)
     made_at: Any = models.DateTimeField(db_index=True)
     effective_at: Any = models.DateTimeField()
     undone_at: Any = models.DateTimeField(null=True)

@@ -12,11 +12,20 @@ from django.conf import settings
 from ingest.oauth.records import COMMENT, LABEL, STATUS, VOUCH
 from ingest.oauth.scopes import Act
 from scoring.formatting import visible
-from scoring.queries.read import Comment
+from scoring.queries.read import Comment, QueueRow
+from triage.access.tokens import author_address
 from triage.models import Action, OAuthSession, OwnRecord
+from triage.presenters import rights
 from triage.services import own_records
+from triage.services.actions import TO_AUTHOR, is_own
 
-KINDS = {"note": "for maintainers", "request_changes": "change request", "close": "why it should be closed"}
+KINDS = {
+    "note": "for maintainers",
+    "request_changes": "change request",
+    "close": "why it should be closed",
+    "answer": "answer here",
+}
+BY_LINK = "answer here, by a private link"
 LEFT = {
     Act.COMMENT: "It is gone here too.",
     Act.CLOSE: "Tangled goes back to what others said of it, or to open. Your request to close it ends here too.",
@@ -92,7 +101,7 @@ def comment_views(
     session: OAuthSession | None,
     sent: Mapping[str, SentView],
 ) -> tuple[CommentView, ...]:
-    """Return the comments on the forge and those that maintainers wrote here, the oldest first.
+    """Return the comments on the forge and those that maintainers and the author wrote here, the oldest first.
 
     `records` are those of the notes (`own_records.records_of`); with a `session` its person can send their own, and
     take back what is in `sent` (`sent_views`).
@@ -102,7 +111,7 @@ def comment_views(
             visible(one.author.name),
             one.written_at.replace(tzinfo=UTC),
             "on Tangled",
-            visible(one.text),
+            one.text,
             sent=sent.get(one.uri),
         )
         for one in told
@@ -144,23 +153,62 @@ def _name_sent(row: OwnRecord) -> str:
 def not_on_forge(
     told: Sequence[Comment], notes: Sequence[Action], records: Mapping[int, OwnRecord]
 ) -> tuple[Action, ...]:
-    """Return the notes without those that the forge shows by now."""
+    """Return the notes without those that the forge shows by now: as they were sent, or pasted for the author."""
     on_forge = {one.uri for one in told}
-    here = [(one, records.get(one.pk)) for one in notes]
-    return tuple(one for one, record in here if record is None or record.uri not in on_forge)
+
+    def is_there(note: Action) -> bool:
+        address, text = author_address(note.pull_uri), rights.shown_lines(note.note)
+        by_its_writer = [one.text for one in told if one.author.did == note.person.did]
+        is_pasted = note.kind in TO_AUTHOR and any(address in one and text in one for one in by_its_writer)
+        record = records.get(note.pk)
+        return is_pasted or (record is not None and record.uri in on_forge)
+
+    return tuple(one for one in notes if not is_there(one))
 
 
-def _view_note(note: Action, record: OwnRecord | None, is_own: bool, sent: Mapping[str, SentView]) -> CommentView:
+def text_for_author(
+    row: QueueRow, notes: Sequence[Action], records: Mapping[int, OwnRecord], is_requested: bool
+) -> str:
+    """Return one text that brings to a pull request's author what maintainers wrote about its newest round.
+
+    "" where all of that is answered, or was sent to the forge. `is_requested`: a request for changes was not withdrawn.
+    """
+    asked: list[Action] = []
+    kinds = TO_AUTHOR if is_requested else (Action.Kind.COMMENT,)
+    for note in notes:
+        is_new = note.kind in kinds and (note.round, note.patch_id) == (row.round, row.patch_id)
+        if note.kind == Action.Kind.ANSWER:
+            asked = []
+        elif is_new and not is_own(note) and not _is_sent(records.get(note.pk)):
+            asked.append(note)
+    return request_text(asked, row.label) if asked else ""
+
+
+def request_text(asked: Sequence[Action], label: str) -> str:
+    """Return the text that brings these comments and requests on one pull request to its author; it holds no secret."""
+    asks = any(one.kind == Action.Kind.REQUEST_CHANGES for one in asked)
+    signs_in = bool(settings.PUBLIC_ORIGIN) and not settings.STAGED and settings.SIGN_IN == "anyone"
+    texts, address = [one.note for one in asked], author_address(asked[0].pull_uri)
+    return rights.request_text(label, asks, texts, address, signs_in)
+
+
+def _is_sent(record: OwnRecord | None) -> bool:
+    return record is not None and record.state in STATES
+
+
+def _view_note(note: Action, record: OwnRecord | None, is_senders: bool, sent: Mapping[str, SentView]) -> CommentView:
     place, state = KINDS.get(note.kind, "here"), STATES.get(record.state, "") if record else ""
-    if note.kind != Action.Kind.NOTE:
+    is_ours = note.kind not in (Action.Kind.NOTE, Action.Kind.ANSWER)
+    if note.kind == Action.Kind.ANSWER and note.by_link:
+        place = BY_LINK
+    if is_ours:
         place = f"{place}, {state or 'not sent to Tangled'}"
-    can_send = is_own and note.kind != Action.Kind.NOTE and not state
     return CommentView(
         visible(str(note.person)),
         note.made_at,
         place,
-        visible(note.note),
-        str(note.key) if can_send else "",
+        note.note,
+        str(note.key) if is_senders and is_ours and not state else "",
         visible(record.problem) if record else "",
         record.uri if record and record.state == OwnRecord.State.WRITTEN else "",
         sent.get(record.uri) if record else None,

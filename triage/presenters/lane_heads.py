@@ -6,13 +6,13 @@ from datetime import datetime
 
 from ingest.store.snapshots import PerSnapshot, Snapshot
 from scoring.certificates.lane_counts import Offer
-from scoring.formatting import bad_percent, budget_percent, visible_name
+from scoring.formatting import bad_percent, budget_percent, visible, visible_name
 from scoring.queries import read
-from scoring.queries.read import LaneState
+from scoring.queries.read import Closure, LaneState
 from triage.access.permissions import Roles, sees_thresholds
 from triage.presenters import lane as lane_words
 from triage.services.estimated_lanes import Since, decided_since
-from triage.services.lane_closures import standing_closures
+from triage.services.lane_closures import closure_words, names_in, standing_closures
 
 KINDS = {"certified": "certified", "estimated": "estimated", "by_hand": "set by hand, not certified"}
 
@@ -35,17 +35,30 @@ _states = PerSnapshot[tuple[LaneState, ...]](1)
 
 
 def lane_states(snapshot: Snapshot) -> tuple[LaneState, ...]:
-    """Return `read.lane_states`, in shadow mode where a person shut the lane since; every page's frame needs it."""
+    """Return `read.lane_states`, in shadow mode or closed where a person did so since; every page's frame needs it."""
     found, shut = _states.get(snapshot, "", lambda: read.lane_states(snapshot)), decided_since(snapshot).shut
-    return tuple(replace(one, shadow=True) if one.repository in shut else one for one in found)
+    states = (replace(one, shadow=True) if one.repository in shut else one for one in found)
+    closures = whole_closures(snapshot)
+    return tuple(_closed(one, closures, snapshot) for one in states)
+
+
+def whole_closures(snapshot: Snapshot) -> dict[str, Closure]:
+    """Return the closures that stand for everybody, by the key of their repository; "" is every repository."""
+    return {one.repository: one for one in standing_closures(snapshot) if not one.author and not one.voucher}
+
+
+def _closed(state: LaneState, closures: Mapping[str, Closure], snapshot: Snapshot) -> LaneState:
+    closure = closures.get("") or closures.get(state.repository)
+    if closure is None:
+        return state
+    words = visible(f"{closure_words(closure, names_in(snapshot, [closure]))}: {closure.because}")
+    told = {"since": closure.closed_at, "notice": words, "plain": words}
+    return replace(state, is_open=False, because="lane_closed", basis="shut", t_high=None, bad=None, **told)
 
 
 def open_lanes(snapshot: Snapshot) -> frozenset[str]:
     """Return the repositories whose fast lane lets something through now: no shadow mode, not closed by hand."""
-    closed = {one.repository for one in standing_closures(snapshot) if not one.author and not one.voucher}
-    states = lane_states(snapshot) if "" not in closed else ()
-    able = (one.repository for one in states if one.is_open and not one.shadow)
-    return frozenset(able) - closed
+    return frozenset(one.repository for one in lane_states(snapshot) if one.is_open and not one.shadow)
 
 
 def count_open(snapshot: Snapshot) -> int:
@@ -76,8 +89,9 @@ def lane_head(snapshot: Snapshot, roles: Roles, repository: str, now: datetime) 
     Readers who may not see thresholds get the basis, but no figure that reveals a threshold.
     """
     exact = sees_thresholds(roles, repository or None)
-    since = decided_since(snapshot)
-    return _heads.get(snapshot, (repository, exact, since), lambda: _head(snapshot, repository, exact, since, now))
+    since, closed = decided_since(snapshot), tuple(whole_closures(snapshot))
+    key = (repository, exact, since, closed)
+    return _heads.get(snapshot, key, lambda: _head(snapshot, repository, exact, since, now))
 
 
 def _head(snapshot: Snapshot, repository: str, exact: bool, since: Since, now: datetime) -> LaneHead | None:

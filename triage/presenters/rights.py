@@ -9,12 +9,14 @@ from typing import Any, Literal
 
 from scoring.explain.sentences import own_sentence
 from scoring.formatting import visible
+from scoring.pipeline.stored import CLAIMS
 from scoring.queries.contributors import PROVISIONAL_BELOW
 from scoring.queries.read import ContributorPage, QueueRow, Stored
 from scoring.types import Estimate, Lane
 from triage.models import Action
 from triage.presenters.contributor import RecordRow, record_view, record_words
 from triage.presenters.pills import Pill, pill
+from triage.presenters.rows import ForgePlace
 from triage.presenters.text import age_words, interval_sentence, missing_evidence
 
 MOST_PAST = 50  # decided pull requests on the page
@@ -115,6 +117,13 @@ WHAT_IT_HOLDS = frozenset({"high_flag", "content_risk_high", "content_risk_above
 NOTHING_HELPS = "Nothing is missing from your side. If a reason is wrong, object."
 SEALED = "A person reads it before anything is said about it."
 ASKED = "A maintainer wrote last. Send a new round, or answer on Tangled."
+ASKED_HERE = "It waits for your answer."
+MARKED: Mapping[str, str] = {
+    CLAIMS["unverified"]: "You marked it as merged, and nothing confirms that yet. No lane depends on it.",
+    CLAIMS["contradicted"]: "You marked it as merged, but a maintainer or its repository says that it was not.",
+}
+KEEPS = "Your answer, a new round or a comment of yours on Tangled makes it the maintainers' turn, and its place stays."
+UNKNOWN_WAIT = "Too few have been answered there yet to say how soon."
 NEXT_STEPS: Mapping[Lane, str] = {
     Lane.FAST_LANE: "A maintainer may approve it after a short look.",
     Lane.NORMAL_QUEUE: "A maintainer will look at it.",
@@ -151,7 +160,8 @@ class Place:
 class OwnPull:
     """An open pull request as its author reads of it; no `pill` and no reasons before an audit is answered.
 
-    `written` are the newest of `written_count` texts that maintainers wrote to its author here.
+    `asked` waits for the author's answer. `written` are the newest of `written_count` other texts here: by maintainers
+    to the author, and the answers. `heard` says how soon others heard back, `page` is on the forge.
     """
 
     row: QueueRow
@@ -163,8 +173,21 @@ class OwnPull:
     interval: str = ""
     missing: tuple[str, ...] = ()
     helps: tuple[str, ...] = ()
+    asked: tuple[Action, ...] = ()
+    heard: str = ""
+    page: ForgePlace | None = None
     written: tuple[Action, ...] = ()
     written_count: int = 0
+
+    @property
+    def asks_changes(self) -> bool:
+        """Return whether a change is asked for."""
+        return any(one.kind == Action.Kind.REQUEST_CHANGES for one in self.asked)
+
+    @property
+    def next_words(self) -> str:
+        """Say what an answer brings, and how soon."""
+        return f"{KEEPS} {self.heard or UNKNOWN_WAIT}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,24 +213,27 @@ class StoredView:
     mentions: int
 
 
-def own_pull(row: QueueRow, place: Place | None, now: datetime) -> OwnPull:
+def own_pull(row: QueueRow, place: Place | None, now: datetime, asked: Sequence[Action] = ()) -> OwnPull:
     """Return where one stands, why, and what its author can do; without the thresholds, which are the maintainers'.
 
-    `place` is None where it is not in the inbox, waits for its author, or may not be told.
+    `place` is None where it is not in the inbox, waits for its author, or may not be told. `asked` waits for an answer.
     """
+    asks = (ASKED_HERE if asked else ASKED) if row.on_author else ""
     if row.is_sealed:
-        return OwnPull(row, ASKED if row.on_author else SEALED, steps_of(row, now))
+        return OwnPull(row, asks or SEALED, steps_of(row, now), asked=tuple(asked))
     lane = Lane.NORMAL_QUEUE if row.shadow and row.verdict.lane is Lane.FAST_LANE else row.verdict.lane
+    marked = (MARKED[row.claim],) if row.claim else ()
     return OwnPull(
         row,
-        ASKED if row.on_author else NEXT_STEPS[lane],
+        asks or NEXT_STEPS[lane],
         steps_of(row, now),
         _place_words(row, lane, place) if place else "",
         pill(row.verdict, row.shadow),
-        tuple(visible(own_sentence(reason)) for reason in row.verdict.reasons),
+        (*marked, *(visible(own_sentence(reason)) for reason in row.verdict.reasons)),
         interval_sentence(row.verdict.estimate, "yours"),
         missing_evidence(row.verdict, row.path, row.content_risk is not None),
         tuple(_helps(row)) or (NOTHING_HELPS,),
+        tuple(asked),
     )
 
 
@@ -250,13 +276,15 @@ def _ordinal(number: int) -> str:
 def _helps(row: QueueRow) -> Iterator[str]:
     if row.would_help:
         yield row.would_help
+    if row.claim:
+        yield "If it was not merged, mark it as open again on Tangled."
     if row.ci == "failed":
         yield "Its tests fail: send a new round that passes them."
     if any(reason.code in WHAT_IT_HOLDS for reason in row.verdict.reasons):
         yield "Something was found in the change: mend it in a new round, or explain it on Tangled."
     if row.first_timer:
         where = visible(row.repository_name)
-        yield f"It is your first in {where}. Nobody holds that against you, and a small change is read sooner."
+        yield f"None of yours has settled in {where} yet. Nobody holds that against you; small ones are read sooner."
 
 
 def own_score(page: ContributorPage) -> OwnScore:
@@ -324,14 +352,34 @@ def data_answer(address: str, until: datetime) -> str:
 def decision_answer(
     title: str, lane: str, reasons: Sequence[str], written: Sequence[str], address: str, until: datetime
 ) -> str:
-    """Return an answer to paste for a pull request's author: its lane, why, and what maintainers wrote to them."""
+    """Return a text to send to a pull request's author: what maintainers wrote to them, its lane, and why."""
     listed = "\n".join(f"- {reason}" for reason in reasons)
-    asked = "".join(f"{visible(text)}\n\n" for text in ["We wrote to you:", *written] if written)
+    asked = "".join(f"{shown_lines(text)}\n\n" for text in ["We wrote to you:", *written] if written)
     return (
-        f"Hello. Sunstead put your pull request “{visible(title)}” into this lane: {lane}. Why:\n\n{listed}\n\n"
-        f"That orders the inbox; it blocks and closes nothing.\n\n{asked}You can read this, and object, here until "
-        f"{until:%d %b %Y}:\n\n{address}\n\nA person answers an objection within a month."
+        f"Hello. This is about your pull request “{visible(title)}”.\n\n{asked}Sunstead put it into this lane: {lane}. "
+        f"Why:\n\n{listed}\n\nThat orders the inbox; it blocks and closes nothing.\n\nYou can read this, answer, "
+        f"and object, here until {until:%d %b %Y}:\n\n{address}\n\nAnybody with this address can do so, so please "
+        "keep it to yourself. A person answers an objection within a month."
     )
+
+
+def request_text(label: str, asks_changes: bool, texts: Sequence[str], address: str, signs_in: bool) -> str:
+    """Return a text for a public comment on the forge: what was asked, and where the author reads and answers it.
+
+    It holds no secret. `signs_in`: the author can sign in at the address with the account that sent the pull request.
+    """
+    told = "\n\n".join(shown_lines(text) for text in texts)
+    asked = "Changes requested" if asks_changes else "A comment"
+    how = "sign in there with the account that sent it" if signs_in else "ask me for a private link"
+    return (
+        f"{asked} on {visible(label)}:\n\n{told}\n\nA new round or a comment here answers it. "
+        f"You can also answer on the site where we review: {how}.\n{address}"
+    )
+
+
+def shown_lines(text: str) -> str:
+    """Return a person's text with its lines kept and the characters that hide in them spelled out."""
+    return "\n".join(visible(line) for line in text.replace("\r\n", "\n").split("\n"))
 
 
 def _line(row: Mapping[str, Any]) -> str:

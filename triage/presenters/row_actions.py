@@ -20,6 +20,7 @@ from triage.access.permissions import Role, Roles
 from triage.access.requests import Request
 from triage.forms.filters import QueueFilters
 from triage.models import Action, OwnRecord, Person, Snooze
+from triage.presenters.comments import request_text
 from triage.presenters.pills import row_pill
 from triage.presenters.queue import approved, as_it_stands, changed_after, queue
 from triage.services import actions, own_records, snoozing
@@ -58,7 +59,7 @@ class RowActs:
     undo_key: str
     undo_left_ms: int  # for how long from now
     looked_at: str  # "ana is looking"
-    changed: str  # "changed after ana approved it", "new since ben asked for changes", or why an approval is void
+    changed: str  # "changed after ana approved it", "new since ben asked for changes", "its author answered", or such
     refused: str = ""  # why a maintainer cannot approve it now
     is_own: bool = False  # the viewer sent it
     snoozed: str = ""  # "Snoozed until 24 Nov 2026 by ana"
@@ -81,13 +82,15 @@ class RowActs:
 class Offer:
     """One thing that can still be undone, as the toast words it; `left_ms` is for how long from now.
 
-    `waits`: it takes effect only then.
+    `waits`: it takes effect only then. `for_author` is ready to paste on the forge, "" where nothing was asked or it is
+    sent there.
     """
 
     key: str
     words: str
     left_ms: int
     waits: bool = True
+    for_author: str = ""
 
 
 def refused_approval(row: QueueRow) -> str:
@@ -227,12 +230,14 @@ def _brief(done: Action, viewer: Person | None) -> str:
 
 
 def _changed_words(changed: ChangedApproval | None, stand: Standing, viewer: Person | None) -> str:
-    """Say why an approval does not count any more or never did, or that a request for changes was answered."""
+    """Say why an approval does not count any more or never did, or that its author answered or sent a new round."""
     if changed:
         who = "you" if viewer and viewer.did == changed.approver.did else visible(changed.approver.name)
         return f"changed after {who} approved it"
     if stand.own_approval:
         return f"the approval by {_name(stand.own_approval.person, None)} is void: they sent it"
+    if stand.reply:
+        return "its author answered"
     return f"new since {_name(stand.answered.person, viewer)} asked for changes" if stand.answered else ""
 
 
@@ -251,7 +256,13 @@ def offers(viewer: Person, snapshot: Snapshot | None, now: datetime) -> list[Off
     for action in actions.undoable(viewer, now):
         found.setdefault(action.batch or action.key, []).append(action)
     waiting = [
-        Offer(key, done_words(some, snapshot), _left_ms(some[0].effective_at, now)) for key, some in found.items()
+        Offer(
+            key,
+            done_words(some, snapshot),
+            _left_ms(some[0].effective_at, now),
+            for_author=_text_for_author(some[0], snapshot),
+        )
+        for key, some in found.items()
     ]
     waiting += [
         Offer(row.key, sent_words(row, snapshot), _left_ms(row.due_at, now))
@@ -268,6 +279,13 @@ def offers(viewer: Person, snapshot: Snapshot | None, now: datetime) -> list[Off
         for one in snoozes
     ]
     return sorted([*done, *waiting], key=lambda one: one.left_ms, reverse=True)
+
+
+def _text_for_author(action: Action, snapshot: Snapshot | None) -> str:
+    if action.kind not in actions.TO_AUTHOR or actions.is_own(action) or own_records.is_asked(action):
+        return ""
+    label = read.labels(snapshot, [action.pull_uri]).get(action.pull_uri) if snapshot else None
+    return request_text([action], label or "your pull request")
 
 
 def _left_ms(ends_at: datetime, now: datetime) -> int:
@@ -383,6 +401,7 @@ DONE_WORDS = {
     "restore_finding": "Problem noted again in {}.",
     "confirm_merge": "Merge of {} confirmed.",
     "deny_merge": "Merge of {} denied.",
+    "answer": "Answer about {} saved.",
 }
 
 

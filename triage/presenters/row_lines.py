@@ -20,7 +20,7 @@ from triage.presenters.pills import Pill
 from triage.presenters.row_actions import RowActs
 from triage.presenters.rows import RowView
 from triage.presenters.text import brief_age
-from triage.services.actions import TO_AUTHOR
+from triage.services.actions import TO_AUTHOR, is_own
 
 CHANGED = CHANGE_CLAUSES["approved_before"]({})
 CI_BRIEF = {"passed": "✓ CI", "failed": "✕ CI", "running": "… CI", "never_ran": "no CI"}
@@ -82,7 +82,7 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
         row.ci or "",
         CI_BRIEF[row.ci] if row.ci else "",
         "" if row.files is None else f"+{row.added or 0:,} \N{MINUS SIGN}{row.removed or 0:,}",
-        row.comments + sum(note.kind in TO_AUTHOR for note in (act.notes if act else ())),
+        row.comments + sum(note.kind in TO_AUTHOR and not is_own(note) for note in (act.notes if act else ())),
         _labels(row.labels),
         *_states(row, act, "" if is_cause else changed_sentence),
         f"{row.claim[:1].upper()}{row.claim[1:]}",
@@ -98,7 +98,13 @@ def _states(row: QueueRow, act: RowActs | None, changed: str) -> tuple[str, str,
     """Return the main state, the others, and all in full; `changed` says how it changed since an action."""
     done, notes = (act.done, act.notes) if act else ("", ())
     on_author = bool(act and act.is_asked) or (row.on_author and not done)
-    word = "changed" if changed.startswith("Changed after") else "answered" if changed.startswith("New") else "void"
+    word = (
+        "changed"
+        if changed.startswith("Changed after")
+        else "answered"
+        if changed.startswith(("New", "Its author"))
+        else "void"
+    )
     words = {
         act.done_brief if act else "": "" if on_author else done,
         word: "" if act and act.is_decided else changed,

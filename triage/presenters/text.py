@@ -2,7 +2,6 @@
 
 For an incident: the rule that would have stopped a change, what other changes share with it, and the remaining budget.
 These figures are for maintainers only: they say what a change must look like for the fast lane.
-
 For a missing figure: what is missing, what produces it, and how long it takes. For a contributor: words to read aloud.
 
 For structural trust: what it depends on, who brings it, and who depends on it. Unknown is not bad: a missing path is
@@ -64,6 +63,7 @@ DONE = {
     "restore_finding": "marked a finding as a problem again",
     "confirm_merge": "said that it was merged",
     "deny_merge": "said that it was not merged",
+    "answer": "answered",
 }
 OUTCOMES = {"clean": "clean", "needed_fix": "needing a fix", "reverted": "reverted"}
 BECAME = {

@@ -37,6 +37,8 @@ REFUSALS = (Action.Kind.REQUEST_CHANGES, Action.Kind.CLOSE)
 REVIEWS = (Action.Kind.PULL_FOR_REVIEW, *REFUSALS)
 VERDICTS = (*REFUSALS, Action.Kind.CONFIRM_MERGE)
 TO_AUTHOR = (Action.Kind.COMMENT, Action.Kind.REQUEST_CHANGES)  # notes and reasons are for maintainers
+SAID = (*WRITTEN, Action.Kind.ANSWER)
+SPOKEN = (*TO_AUTHOR, Action.Kind.CLOSE, Action.Kind.APPROVE)  # after these the author's answer is not news any more
 ON_CLAIM = (Action.Kind.CONFIRM_MERGE, Action.Kind.DENY_MERGE)
 ENDINGS = (
     Action.Kind.APPROVE,
@@ -98,7 +100,8 @@ class Standing:
     review: Action | None = None  # its person is assigned, or refused this round
     answered: Action | None = None  # a request for changes to an earlier round
     lease: Lease | None = None
-    notes: tuple[Action, ...] = ()  # of all rounds, oldest first
+    reply: Action | None = None  # the author's answer, while no maintainer spoke after it
+    notes: tuple[Action, ...] = ()  # of all rounds, oldest first, with the author's answers
 
 
 def act(person: Person, subjects: Mapping[str, Subject], wanted: Sequence[Wanted], now: datetime) -> list[Action]:
@@ -120,7 +123,7 @@ def act(person: Person, subjects: Mapping[str, Subject], wanted: Sequence[Wanted
             raise Conflict(YOU_WERE_FIRST if newest and newest.person == person else OTHER_WAS_FIRST, uris)
         for request in wanted:
             _check(person, request, subjects[request.uri], standing(actions_by_uri[request.uri], request.seen))
-        return [_save_action(person, subjects[request.uri], request, batch, now) for request in wanted]
+        return [save_action(person, subjects[request.uri], request, now, now + WINDOW, batch) for request in wanted]
 
 
 def undo(person: Person, key: str, now: datetime) -> list[Action]:
@@ -189,19 +192,8 @@ def undoable(person: Person, now: datetime) -> list[Action]:
     """Return this person's actions within the window, newest first; each part of a bulk approval."""
     if not is_any(UNDOABLE, person.pk, now):
         return []
-    return list(
-        Action.objects.filter(person=person, undone_at=None, made_at__lte=now, effective_at__gte=now).order_by("-pk")
-    )
-
-
-def written_to_author(uri: str, now: datetime) -> Any:
-    """Return what maintainers wrote to the author of a pull request and can no longer undo, newest first.
-
-    Returns a query set. What the author wrote as a maintainer is left out.
-    """
-    written = Action.objects.filter(pull_uri=uri, kind__in=TO_AUTHOR, undone_at=None, effective_at__lt=now)
-    author = uri.removeprefix("at://").partition("/")[0]
-    return written.exclude(person__did=author).order_by("-pk")
+    made = Action.objects.filter(person=person, undone_at=None, made_at__lte=now, effective_at__gte=now)
+    return list(made.exclude(kind=Action.Kind.ANSWER).order_by("-pk"))
 
 
 def acted_on(person: Person) -> list[str]:
@@ -253,12 +245,17 @@ def _leases(uris: Iterable[str], now: datetime) -> Iterable[Lease]:
 
 def standing(actions: Sequence[Action], seen: Seen, lease: Lease | None = None) -> Standing:
     """Return the standing of one pull request from all of its actions in order. Pure."""
-    approval = own_approval = review = answered = None
+    approval = own_approval = review = answered = reply = None
     for action in actions:
         if action.undone_at is not None:
             continue
+        reply = None if action.kind in SPOKEN else reply
         if action.kind == Action.Kind.RELEASE:
             approval = own_approval = review = answered = None
+        elif action.kind == Action.Kind.ANSWER:
+            reply = action
+            if review and review.kind == Action.Kind.REQUEST_CHANGES and review.effective_at < action.made_at:
+                answered, review = review, None
         elif action.kind == Action.Kind.DENY_MERGE and review and review.kind == Action.Kind.CONFIRM_MERGE:
             review = None
         elif action.kind == Action.Kind.PULL_FOR_REVIEW or (action.kind in VERDICTS and _is_of_round(action, seen)):
@@ -267,8 +264,8 @@ def standing(actions: Sequence[Action], seen: Seen, lease: Lease | None = None) 
             answered = action
         elif action.kind == Action.Kind.APPROVE and seen_by(action) == seen:
             approval, own_approval = (approval, action) if is_own(action) else (action, own_approval)
-    notes = tuple(written for written in actions if written.kind in WRITTEN and written.undone_at is None)
-    return Standing(_version(actions), approval, own_approval, review, answered, lease, notes)
+    notes = tuple(written for written in actions if written.kind in SAID and written.undone_at is None)
+    return Standing(_version(actions), approval, own_approval, review, answered, lease, reply, notes)
 
 
 def _is_of_round(action: Action, seen: Seen) -> bool:
@@ -314,7 +311,7 @@ def _is_changed(wanted: Wanted, subject: Subject | None) -> bool:
 
 def _check(person: Person, wanted: Wanted, subject: Subject, current: Standing) -> None:
     """Refuse an action that this person cannot take on a pull request in its present state."""
-    if wanted.kind not in Action.Kind.values:
+    if wanted.kind not in Action.Kind.values or wanted.kind == Action.Kind.ANSWER:
         raise ActionProblem("This action does not exist.")
     if wanted.kind in (Action.Kind.APPROVE, *REVIEWS, *ON_CLAIM) and subject.state != "open":
         raise Conflict(f"Nothing changed: it is already {subject.state}.", [wanted.uri])
@@ -346,7 +343,16 @@ def _check_words(person: Person, wanted: Wanted, subject: Subject) -> None:
         raise ActionProblem("Say why it is not a problem. The other maintainers read it.")
 
 
-def _save_action(person: Person, subject: Subject, wanted: Wanted, batch: str, now: datetime) -> Action:
+def save_action(
+    person: Person,
+    subject: Subject,
+    wanted: Wanted,
+    now: datetime,
+    effective_at: datetime,
+    batch: str = "",
+    by_link: bool = False,
+) -> Action:
+    """Write an action with its message and its line in the log, in the caller's transaction."""
     action = Action(
         key=secrets.token_hex(16),
         person=person,
@@ -362,8 +368,9 @@ def _save_action(person: Person, subject: Subject, wanted: Wanted, batch: str, n
         patch_id=wanted.seen.patch_id,
         decision=subject.decision,
         batch=batch,
+        by_link=by_link,
         made_at=now,
-        effective_at=now + WINDOW,
+        effective_at=effective_at,
     )
     _tell_worker(action)
     return action
@@ -374,7 +381,9 @@ def _tell_worker(action: Action) -> None:
     action.save(force_insert=True)
     outbox.put(OUTBOX_KIND, action.key, payload_of(action), action.made_at, action.effective_at)
     details = {"key": action.key, "batch": action.batch, "outcome": action.outcome}
-    log_change(action.person, f"action.{action.kind}", action.made_at, action.repo_key, action.pull_uri, **details)
+    details |= {"source": "link"} if action.by_link else {}  # whoever held it spoke for the person
+    by = None if action.by_link else action.person
+    log_change(by, f"action.{action.kind}", action.made_at, action.repo_key, action.pull_uri, **details)
 
 
 def payload_of(action: Action) -> dict[str, Any]:

@@ -128,9 +128,10 @@ def count_flagged(snoozes: Collection[Snooze]) -> int:
     return sum(snoozed.lane == Lane.NEEDS_HUMAN for snoozed in snoozes)
 
 
-def snooze_words(snoozed: Snooze) -> str:
-    """Say until when the row is snoozed, and by whom."""
-    return f"Snoozed {_until_words(snoozed.until)} by {visible(str(snoozed.person))}"
+def snooze_words(snoozed: Snooze, with_name: bool = True) -> str:
+    """Say until when the row is snoozed and, to its maintainers, by whom."""
+    by = f" by {visible(str(snoozed.person))}" if with_name else ""
+    return f"Snoozed {_until_words(snoozed.until)}{by}"
 
 
 def offer_words(snoozed: Snooze, pull_name: str) -> str:

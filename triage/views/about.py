@@ -13,6 +13,8 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -26,9 +28,11 @@ from triage.access.sign_in import may_read
 from triage.api import api
 from triage.context import present
 from triage.forms.filters import QueueFilters
+from triage.models import Person
 from triage.presenters.about import Facts, sections
 from triage.presenters.text import first_answer_words
 from triage.services.actions import false_alarms
+from triage.services.author_answers import find_waiting
 from triage.services.publishing import service_account
 
 LONGEST = LONGEST_DID + 600  # characters: an at-uri with the longest DID, collection and key
@@ -50,12 +54,13 @@ def find(request: Request) -> HttpResponse:
     """Return whether the pull request at an address, or of a title, handle or DID (`q`), is here, since when, and how
     to get further.
 
-    Neither lane, score, reason nor finding; whoever may read is led to the open row that tells them. What is hidden is
-    told as what is not here, and nothing is fetched.
+    Neither lane, score, reason nor finding; whoever may read is led to the open row that tells them. It tells that the
+    author was asked something, and never what. What is hidden is told as what is not here, and nothing is fetched.
     """
     asked = request.GET.get("q", "").strip()
     wait = _seconds_to_wait(request) if asked else 0
     shown: dict[str, object] = {"q": asked[:LONGEST], "wait": wait, "may_read": may_read(request)}
+    shown["own_page"] = reverse("own_decision", args=[asked]) if _is_pull(asked) else reverse("me")
     if asked and not wait:
         found = _found(request.snapshot, asked)
         rows = read.pulls(request.snapshot, [one.uri for one in found]) if found and request.snapshot else ()
@@ -64,7 +69,7 @@ def find(request: Request) -> HttpResponse:
         waits = [first_answer(request.snapshot, "", "", first) for first in groups]
         shown |= {
             "asked": True,
-            "found": [(one, _opening(one) if shown["may_read"] else "", one.uri in on_author) for one in found],
+            "found": [_shown(request, one, bool(shown["may_read"]), one.uri in on_author) for one in found],
             "waits": [words for words in waits if words],
         }
     response = render(request, "about/find.html", shown, status=429 if wait else 200)
@@ -74,8 +79,26 @@ def find(request: Request) -> HttpResponse:
     return response
 
 
-def _opening(found: read.Here) -> str:
-    return QueueFilters().opening(found.uri) if found.state == "open" else ""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A pull request that was found; `search` opens its row for who may read, "" where there is none.
+
+    `is_asked`: something waits here for its author's answer. `is_own`: its author is signed in.
+    """
+
+    pull: read.Here
+    search: str
+    on_author: bool
+    is_asked: bool
+    is_own: bool
+
+
+def _shown(request: Request, found: read.Here, reads: bool, on_author: bool) -> Found:
+    author, is_open = found.uri.removeprefix("at://").partition("/")[0], found.state == "open"
+    asked = find_waiting(author, request.snapshot, timezone.now()) if is_open and request.snapshot else {}
+    is_own = isinstance(request.user, Person) and request.user.did == author
+    search = QueueFilters().opening(found.uri) if is_open and reads else ""
+    return Found(found, search, on_author, found.uri in asked, is_own)
 
 
 def _seconds_to_wait(request: Request) -> int:
@@ -95,8 +118,12 @@ def _found(snapshot: Snapshot | None, asked: str) -> tuple[read.Here, ...]:
 
 def _address(asked: str) -> str:
     if asked.startswith("at://"):
-        return asked if _AT_URI.fullmatch(asked) else ""
+        return asked if _is_pull(asked) else ""
     return asked if asked.startswith(("https://", "http://")) else f"https://{asked}"
+
+
+def _is_pull(asked: str) -> bool:
+    return len(asked) <= LONGEST and _AT_URI.fullmatch(asked) is not None
 
 
 def _who(asked: str) -> str:

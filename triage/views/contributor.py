@@ -1,9 +1,10 @@
-"""Pages on which contributors see their data and object: through a maintainer's link, or signed in."""
+"""Pages on which contributors answer, see their data and object: through a maintainer's link, or signed in."""
 
 import threading
 import time
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib import messages
@@ -33,12 +34,13 @@ from triage.access.permissions import (
 from triage.access.requests import Request
 from triage.access.tokens import LinkProblem, open_link
 from triage.context import present
-from triage.models import ContributorLink, Objection, Person, RoleRequest
+from triage.models import Action, ContributorLink, Objection, Person, RoleRequest
 from triage.presenters import queue as as_shown
 from triage.presenters import rights
+from triage.presenters.rows import forge_place
 from triage.services import role_requests
-from triage.services.actions import written_to_author
 from triage.services.audit import hiding_audits
+from triage.services.author_answers import AnswerProblem, answer_maintainers, exchange, find_waiting
 from triage.services.erasure import account_of, said_by
 from triage.services.objections import ONLY_THE_CONTRIBUTOR, ObjectionProblem, object_to, wish
 from triage.views.about import first_answer
@@ -52,6 +54,8 @@ READS_A_MINUTE = 20  # of one person
 SHOWN = 20  # open pull requests on a contributor's own page
 WRITTEN_SHOWN = 20  # of the texts that maintainers wrote about one, each 2,000 characters at most
 AnyResponse = TypeVar("AnyResponse", bound=HttpResponseBase)
+ONLY_ITS_AUTHOR = "Only its author answers what maintainers asked."
+ANSWERED = "Your answer is saved. The maintainers read it beside your pull request, and it is their turn now."
 ONLY_EVERYWHERE = "Only the contributor or a maintainer of the whole site can change this."
 
 
@@ -96,12 +100,15 @@ def me(request: Request) -> HttpResponseBase:
 @require_safe
 @never_cache
 def own_decision(request: Request, uri: str) -> HttpResponse:
-    """Show signed-in people where a pull request of theirs waits, and why."""
-    did = str(signed_in(request).did)
+    """Show signed-in people where a pull request of theirs waits, why, and what waits for their answer.
+
+    This address stands in public comments: all others are led to what anybody may know of it, in the same words for
+    what is not here.
+    """
     by = read.offered_by(request.snapshot, uri) if request.snapshot else None
-    if by is None or by[0] != did:  # the same words for what is another's and for what is not here
-        raise Http404("You have no such pull request here.")
-    return _decision(request, did, uri, "")
+    if by is None or not _is_self(request, by[0]):
+        return redirect(f"{reverse('find')}?{urlencode({'q': uri})}")
+    return _decision(request, by[0], uri, "")
 
 
 @require_POST
@@ -126,9 +133,8 @@ def decision_by_link(request: Request, did: str, token: str) -> HttpResponse:
 
 
 def _decision(request: Request, did: str, uri: str, token: str) -> HttpResponse:
-    own_rows = as_shown.own_pulls(request.snapshot, [uri]) if request.snapshot else ()
-    shown_pull = _own_pull(request.snapshot, own_rows[0]) if own_rows and request.snapshot else None
-    context = _spoken(request, did, token) | {"own": shown_pull, "pull_uri": uri}
+    shown_pulls = _own_pulls(request.snapshot, did, [uri]) if request.snapshot else []
+    context = _spoken(request, did, token) | {"own_pulls": shown_pulls, "pull_uri": uri}
     context["objections"] = [one for one in said_by(did)["objections"] if one["pull_uri"] == uri]
     return _unlisted(render(request, "rights/decision_data.html", context))
 
@@ -157,6 +163,24 @@ def send_objection(request: Request, did: str) -> HttpResponse:
 
 @require_POST
 @never_cache
+def send_answer(request: Request, did: str) -> HttpResponse:
+    """Save the author's answer: `text` about `pull`, and `link` where it comes through one. Nobody answers for them."""
+    author, uri, text = did_of(did), request.POST.get("pull", ""), request.POST.get("text", "")
+    try:
+        speaker = speaker_of(request, author, uri)
+        if speaker.source == Objection.Source.MAINTAINER:
+            raise PermissionDenied(ONLY_ITS_AUTHOR)
+        if request.snapshot is None:
+            raise AnswerProblem(409, "The worker has published nothing yet.")
+        answer_maintainers(author, uri, text, speaker.link is not None, request.snapshot, timezone.now())
+    except (LinkProblem, AnswerProblem) as problem:
+        return refused(request, problem.status, str(problem), text)
+    messages.info(request, ANSWERED)
+    return redirect(_page_of(author, uri, request.POST.get("link", ""), speaker.link))
+
+
+@require_POST
+@never_cache
 def send_wish(request: Request, did: str) -> HttpResponse:
     """Save whether to be left out of the leaderboard: `out` yes or no, and `link` where it comes through one.
 
@@ -179,14 +203,20 @@ def send_wish(request: Request, did: str) -> HttpResponse:
 
 def _saved(request: Request, did: str, speaker: Speaker, sentence: str) -> HttpResponse:
     """Say that it is saved, with a link back to the page of the form."""
-    link, token = speaker.link, request.POST.get("link", "")
-    if link is None:
-        back = reverse("contributor", args=[did]) if speaker.source == Objection.Source.MAINTAINER else reverse("me")
+    if speaker.source == Objection.Source.MAINTAINER:
+        back = reverse("contributor", args=[did])
     else:
-        back = reverse("decision_by_link" if link.purpose == DECISION else "data_by_link", args=[did, token])
+        back = _page_of(did, "", request.POST.get("link", ""), speaker.link)
     link_words = "Back to the contributor" if speaker.source == Objection.Source.MAINTAINER else "Back to your page"
     shown = {"title": "Saved", "sentence": sentence, "back": back, "back_name": link_words}
     return _unlisted(render(request, "rights/said.html", shown))
+
+
+def _page_of(did: str, uri: str, token: str, link: ContributorLink | None) -> str:
+    """Return the address of a contributor's own page: their link's, or of all or one (`uri`) where they signed in."""
+    if link is None:
+        return reverse("own_decision", args=[uri]) if uri else reverse("me")
+    return reverse("decision_by_link" if link.purpose == DECISION else "data_by_link", args=[did, token])
 
 
 def _may_wish(request: Request, did: str) -> bool:
@@ -300,35 +330,56 @@ def _open_pulls(snapshot: Snapshot, did: str) -> dict[str, Any]:
 
     Nothing that only readers may see.
     """
-    uris = [offer.uri for offer in read.offers(snapshot, did)][:SHOWN]
-    rows_by_uri = {row.uri: row for row in as_shown.own_pulls(snapshot, uris)}
-    page = read.contributor(snapshot, did)
+    uris = [offer.uri for offer in read.offers(snapshot, did)]
+    page, own_pulls = read.contributor(snapshot, did), _own_pulls(snapshot, did, uris)
     return {
         "name": page.score.person.name if page and not page.score.person.name.startswith("did:") else "",
-        "own_pulls": [_own_pull(snapshot, rows_by_uri[uri]) for uri in uris if uri in rows_by_uri],
+        "own_pulls": own_pulls,
+        "asked_count": sum(bool(own.asked) for own in own_pulls),
         "own_score": rights.own_score(page) if page else None,
         "left_out": read.is_left_out(snapshot, did),
         "listed": rights.listed_words(read.place_of(snapshot, did, hiding_audits(snapshot).keys() - {did})),
     }
 
 
-def _own_pull(snapshot: Snapshot, row: read.QueueRow) -> rights.OwnPull:
+def _own_pulls(snapshot: Snapshot, did: str, uris: list[str]) -> list[rights.OwnPull]:
+    """Return these open pull requests: what waits for an answer first, then as given; SHOWN at most."""
+    asked = find_waiting(did, snapshot, timezone.now())
+    listed = sorted(uris, key=lambda uri: uri not in asked)[:SHOWN]
+    rows_by_uri = {row.uri: row for row in as_shown.own_pulls(snapshot, listed)}
+    return [_own_pull(snapshot, rows_by_uri[uri], asked.get(uri, ())) for uri in listed if uri in rows_by_uri]
+
+
+def _own_pull(snapshot: Snapshot, row: read.QueueRow, asked: tuple[Action, ...]) -> rights.OwnPull:
     """Return one pull request with its place in its lane, and with what maintainers wrote to its author.
 
     A drawn one has no place, nor one that waits for its author.
     """
+    said = exchange(row.uri, timezone.now())
+    is_answered = row.on_author and not asked and _is_news(snapshot, said.first())
+    row = replace(row, on_author=row.on_author and not is_answered)
     order: tuple[str, ...] = ()
-    if not (row.is_sealed or row.own or row.on_author):
+    if not (row.is_sealed or row.own or row.on_author or is_answered):
         query = as_shown.as_it_stands(snapshot, read.QueueQuery(repository=row.repository_key))
         bucket = read.lanes(snapshot, [row.uri], query).get(row.uri)
         order = read.queue_order(snapshot, replace(query, bucket=bucket))
-    place = None
-    if row.uri in order:
-        heard = first_answer(snapshot, row.repository_key, " there", row.first_timer)
-        place = rights.Place(order.index(row.uri) + 1, len(order), heard)
-    written = written_to_author(row.uri, timezone.now())
-    shown = tuple(written[:WRITTEN_SHOWN])
-    return replace(rights.own_pull(row, place, present(snapshot)), written=shown, written_count=written.count())
+    heard = first_answer(snapshot, row.repository_key, " there", row.first_timer)
+    place = rights.Place(order.index(row.uri) + 1, len(order), heard) if row.uri in order else None
+    home = forge_place(read.forge_home(snapshot, row.uri, row.author.did, row.repository_key), settings.APPVIEW_URL)
+    others = said.exclude(pk__in=[one.pk for one in asked])
+    return replace(
+        rights.own_pull(row, place, present(snapshot), asked),
+        heard=heard,
+        page=home,
+        written=tuple(others[:WRITTEN_SHOWN]),
+        written_count=others.count(),
+    )
+
+
+def _is_news(snapshot: Snapshot, newest: Action | None) -> bool:
+    """Return whether the last word here is the author's answer, and the worker has not read it yet."""
+    is_answer = newest is not None and newest.kind == Action.Kind.ANSWER
+    return is_answer and not read.taken_keys(snapshot, [newest.key])
 
 
 def _stored(request: Request, did: str, whole: bool) -> read.Stored | None:
@@ -365,7 +416,7 @@ def _spoken(request: Request, did: str, token: str) -> dict[str, Any]:
         here = reverse("data_by_link", args=[did, token])
     else:
         here = reverse("me") if _is_self(request, did) else reverse("own_data", args=[did])
-    return {"did": did, "link": token, "here": here}
+    return {"did": did, "link": token, "here": here, "may_answer": bool(token) or _is_self(request, did)}
 
 
 def _is_self(request: Request, did: str) -> bool:

@@ -42,6 +42,7 @@ from triage.views.lists import for_any_maintainer
 from triage.views.queue import reading
 
 WEEKS, SHORT_WEEKS = 12, 4  # over which the backlog is shown
+BEING_TESTED = ("Being tested now.", "The backtest runs beside these pages for some minutes. Then load this one again.")
 REPOSITORIES_ASKED = 5  # of those that somebody maintains: each costs what its seeds reach, at most half a second
 
 
@@ -159,7 +160,7 @@ def _learned(
         "no_approvals": missing.no_false_approvals(name, model, exact, fewest, need),
         "no_live": "" if results else missing.no_live(settings.LABEL_WINDOW_DAYS),
         "lane_said": reports.lane_answer(results),
-        "score_said": reports.score_answer(bins),
+        "score_said": BEING_TESTED if settings.REPORTS_BESIDE and not (bins or past) else reports.score_answer(bins),
         "lane_words": reports.lane_words(lane, exact) if lane else "",
         "lane_needs": missing.needed(lane) if lane and exact else "",
         "t_low_words": model.t_low if model and exact else "",

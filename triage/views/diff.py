@@ -133,6 +133,7 @@ def shown_change(
         "query": query,
         "page": page,
         "round": round_words(query.found) if query.found else "",
+        "since": round_words(query.since) if query.since else "",
         "rounds": _choices(query, rounds),
         "others": _others(query, rounds),
         "state": state_words(query.found) if query.found else "",

@@ -36,7 +36,13 @@ from triage.http_cache import unless_held
 from triage.models import Action, Person
 from triage.presenters import lane_heads, lists, row_actions, rows
 from triage.presenters import queue as as_shown
-from triage.presenters.comments import comment_views, not_on_forge, own_account, sent_views
+from triage.presenters.comments import (
+    comment_views,
+    not_on_forge,
+    own_account,
+    sent_views,
+    text_for_author,
+)
 from triage.presenters.row_lines import pick_of
 from triage.presenters.rows import forge_place
 from triage.presenters.vouching import vouching_shown
@@ -173,6 +179,7 @@ def pane(
         "account": own_account(session),
         "comments": comments,
         "sent": [one for one in sent.values() if one not in with_comments],
+        "for_author": text_for_author(row, notes, records, act.is_asked),
         "comment_count": row.comments + len(notes),
         "merge_commands": merge_commands,
         "merge_place": merge_place(snapshot, uri) if merge_commands and session and not merged else None,

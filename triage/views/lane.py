@@ -41,6 +41,7 @@ from triage.models import EstimatedLane, Person
 from triage.presenters import lane as lane_words
 from triage.presenters import text as missing
 from triage.presenters.lane import State
+from triage.presenters.lane_heads import whole_closures
 from triage.services import estimated_lanes, reading_times
 from triage.services.audit import hiding_audits
 from triage.services.lane_closures import banners
@@ -65,6 +66,7 @@ TONES = {"agrees": "fast", "agrees_so_far": "fast", "stricter": "review", "wrong
 PILL_TONES: Mapping[State, str] = {"certified": "fast", "open": "fast", "shut_itself": "flag"}
 OPENS_FROM: tuple[State, ...] = ("watching", "shut_itself")
 BAD_LANE = "A bad lane"
+BY_HAND = {"title": "The fast lane is closed by hand", "pill": "Closed", "tone": "flag"}
 SHOWN = 100  # rows of a table; the sums count all
 ShownRow = tuple[LaneRow, str, str, str]  # with what happened, what it says of the lane, and the tone of that
 
@@ -99,6 +101,7 @@ def lane_page(request: Request, snapshot: Snapshot, key: str, problem: str = "",
     shown = page | (
         _lane(request.user, snapshot, past) if past else {"past": None, "title": "Where the fast lane is closed"}
     )
+    shown |= BY_HAND if key and {"", key} & whole_closures(snapshot).keys() else {}
     back = lane_address(past.repository.key) if past else reverse("lane")
     return render(request, "lane/lane.html", shown | {"next": back}, status=status)
 

@@ -264,7 +264,7 @@ def audits(request: Request, snapshot: Snapshot) -> HttpResponse:
 
 @reading
 def snoozed(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """List snoozed rows, each with its end and who snoozed it."""
+    """List snoozed rows, each with its end; its maintainers read who snoozed it."""
     filters = read_list(request.GET)
     snoozes = [
         hidden_row
@@ -277,11 +277,12 @@ def snoozed(request: Request, snapshot: Snapshot) -> HttpResponse:
         (
             hidden_row,
             rows.row_view(row, present(snapshot), QueueFilters()),
-            snoozing.snooze_words(hidden_row),
-            roles.role(hidden_row.repo_key) >= Role.MAINTAINER,
+            snoozing.snooze_words(hidden_row, with_name=may),
+            may,
         )
         for hidden_row in page
         if (row := shown.get(hidden_row.pull_uri))
+        for may in (roles.role(hidden_row.repo_key) >= Role.MAINTAINER,)
     ]
     flagged = snoozing.count_flagged(snoozes)
     return render(request, "lists/snoozed.html", {"filters": filters, "page": page, "items": items, "flagged": flagged})

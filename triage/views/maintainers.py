@@ -25,7 +25,8 @@ from triage.models import ContributorLink, Objection, Person
 from triage.presenters import queue as as_shown
 from triage.presenters import rights as rights_words
 from triage.presenters.pills import lane_word
-from triage.services.actions import written_to_author
+from triage.services.actions import TO_AUTHOR
+from triage.services.author_answers import exchange
 from triage.services.objections import ObjectionProblem, answer, speaker_words, unanswered_records
 from triage.views.contributor import did_of, objection_choices, open_offers, refused
 
@@ -83,7 +84,8 @@ def hand_link(request: Request, did: str) -> HttpResponse:
     name = "decision_by_link" if row else "data_by_link"
     address, until = request.build_absolute_uri(reverse(name, args=[person, token])), now + timedelta(days=DAYS)
     text = rights_words.data_answer(address, until) if row is None else _decision_answer(row, address, until)
-    return render(request, "rights/link_made.html", {"did": person, "address": address, "until": until, "answer": text})
+    shown = {"did": person, "pull_uri": pull_uri, "address": address, "until": until, "answer": text}
+    return render(request, "rights/link_made.html", shown)
 
 
 @require_POST
@@ -231,7 +233,7 @@ def _record_view(record: read.RecordObjection, now: datetime) -> ObjectionView:
 
 def _decision_answer(row: read.QueueRow, address: str, until: datetime) -> str:
     reasons = [own_sentence(reason) for reason in row.verdict.reasons]
-    written = [one.note for one in written_to_author(row.uri, timezone.now())][::-1]
+    written = [one.note for one in exchange(row.uri, timezone.now()) if one.kind in TO_AUTHOR][::-1]
     return rights_words.decision_answer(row.title, lane_word(row.verdict), reasons, written, address, until)
 
 

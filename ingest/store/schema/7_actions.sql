@@ -3,7 +3,7 @@
 -- Every action from the web process: written once for its key and never changed; a correction is another row.
 create table maintainer_actions (
   action_key varchar primary key,     -- the outbox's key
-  kind varchar not null,              -- 'approve', 'pull_for_review', 'release', 'outcome', 'note', 'dismiss_finding', 'restore_finding'
+  kind varchar not null,              -- 'approve', 'pull_for_review', 'release', 'outcome', 'note', 'dismiss_finding', 'restore_finding', 'answer' by its author
   outcome varchar,                    -- 'clean', 'needed_fix', 'reverted'; null for other kinds
   note varchar not null,              -- the person's own words, cut at 2,000 characters
   pull_uri varchar not null,

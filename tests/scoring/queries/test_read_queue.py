@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import get_args
 
 import pytest
@@ -165,6 +165,21 @@ def test_a_request_for_changes_makes_it_the_authors_turn_until_they_answer(alter
     assert place_of(altered, rows[0]) > before
     comment(altered, rows[0], rows[0].author.did, 1)
     assert turns(altered) == known
+
+
+def test_an_answer_on_this_site_gives_the_turn_back_also_from_a_word_on_the_forge(
+    altered: Result, world: World
+) -> None:
+    row = next(row for row in needing_review(altered) if not row.first_timer and not row.on_author)
+    owner = "select did from repositories join contributors on contributor_id = owner_id where repo_key = ?"
+    known, moment = turns(altered), datetime(2100, 1, 1)  # the stream's clock stands from here on
+    comment(altered, row, altered.value(owner, [row.repository_key]), 1)
+    asked(altered, row, made_at=moment, known_from=moment)
+    for seconds, is_answered in ((-1, False), (10, False), (11, True)):
+        asked(altered, row, "answer", made_at=moment + timedelta(seconds=seconds), known_from=moment)
+        assert (turns(altered) == known) == is_answered, "what can be undone was not read yet"
+    asked(altered, row, made_at=moment + timedelta(minutes=1), known_from=moment)
+    assert turns(altered) == known | {row.uri}, "somebody asked again"
 
 
 def test_a_new_round_ends_the_authors_turn_and_so_does_taking_the_request_back(altered: Result) -> None:

@@ -41,11 +41,12 @@ TABLE: dict[str, tuple[str, str]] = {
     "dashboard": ("GET /dashboard", "sign sign 403 200 200 200 200"),
     "contributor": (f"GET /c/{MARA}", "sign sign 403 200 200 200 200"),
     "me": ("GET /me", "sign sign 200 200 200 200 200"),
-    "own_decision": (f"GET /me/pull/{OFFERED}", "sign sign 404 404 404 404 404"),  # it is mara's
+    "own_decision": (f"GET /me/pull/{OFFERED}", "302 302 302 302 302 302 302"),  # mara's: all others go to `find`
     "ask_to_maintain": (f"POST /me/maintain repo_key={HERE}", "sign sign 403 403 403 403 403"),  # none may push
     "own_data": (f"GET /c/{MARA}/data", "sign sign 403 403 403 200 200"),
     "data_by_link": (f"GET /c/{MARA}/data/{{data}}", "403 200 403 403 403 403 403"),
     "decision_by_link": (f"GET /c/{MARA}/decision/{{decision}}", "403 200 403 403 403 403 403"),
+    "send_answer": (f"POST /c/{MARA}/answer pull={OFFERED}&text=Yes&link=", "sign 409 403 403 403 403 403"),  # unasked
     "send_objection": (f"POST /c/{MARA}/objection text=No&link=", "sign 200 403 403 403 200 200"),
     "send_wish": (
         f"POST /c/{MARA}/leaderboard out=yes&link=",

@@ -268,3 +268,28 @@ def test_the_offer_to_undo_and_an_error_cover_neither_what_comes_next_nor_each_o
     page.keyboard.press("a")
     expect(page.get_by_role("alert")).to_have_text("Nothing changed. Approved by you already.")
     assert page.locator(".toast:visible, .say[open] > div .button").evaluate_all(ON_TOP)
+
+
+def test_what_was_asked_is_copied_for_its_author_by_one_click_and_without_scripts_it_unfolds(
+    site: ActingSite, open_page: OpenPage
+) -> None:
+    ana = site.maintainer(ANA, "ana.example")
+    page, plain = open_page(client=ana), open_page(client=ana, scripts=False)
+    page.clock.set_fixed_time(NOON)  # else the toast goes
+    page.goto("/?open=" + quote(OFFERED, safe=""))
+    page.keyboard.press("r")
+    page.locator("#say-request_changes").fill("Test it, please.")
+    page.keyboard.press("Control+Enter")
+    copy = page.locator("#offers").get_by_text("Copy for the author")
+    copy.click()
+    expect(page.locator("#offers summary")).to_have_text("Copied")
+    expect(page.locator("#told-toast")).to_be_hidden()
+    expect(page.locator("#offers summary")).to_be_focused()
+    page.keyboard.press("/")
+    page.keyboard.press("Control+V")
+    expect(page.locator("#filter-text")).to_have_value(re.compile(r"Changes requested on lantern.*Test it, please\."))
+    plain.goto(f"/pull/{OFFERED}")
+    told = plain.locator("#for-author")
+    expect(told).to_be_hidden()
+    plain.locator(".pull-head").get_by_text("Copy for the author").click()
+    expect(told).to_have_value(re.compile("Test it, please"))

@@ -19,7 +19,7 @@ from tests.triage.worlds.acting_site import ActingSite
 from tests.triage.worlds.labelling import define_label, tell_lanes
 from tests.triage.worlds.maintaining import Maintaining
 from triage.models import Action, Change, OAuthSession, OwnRecord
-from triage.services.actions import written_to_author
+from triage.services.author_answers import exchange
 
 pytestmark = pytest.mark.django_db
 Join = Callable[[str], Account]
@@ -96,7 +96,7 @@ def test_a_sent_comment_is_deleted_with_its_own_permission_after_ten_seconds_tha
     assert (ana.send(9.9), ana.send(0.1), ana.send(60)) == (0, 1, 0), "they begin once the server has answered"
     assert ana.records(COMMENT) == []
     assert "Too harsh." not in ana.pane()
-    assert not written_to_author(OFFERED, ana.site.now).exists()
+    assert not exchange(OFFERED, ana.site.now).exists()
     assert Change.objects.filter(what="record.deletion_asked").count() == 2
     assert Change.objects.get(what="record.deleted").details == {"record": record["uri"]}
     history = ana.browser.get(f"/history/{OFFERED}").content.decode()

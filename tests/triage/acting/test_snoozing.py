@@ -57,6 +57,9 @@ def test_a_snoozed_row_leaves_the_queue_and_its_counts_for_everybody_and_the_hea
         assert tile(client) == "2"
         assert "1 snoozed</a>" in page_of(client)
     assert "Snoozed until 27 Nov 2026 by ana.example" in page_of(ben, f"/pull/{OFFERED}")
+    assert "Snoozed until 27 Nov 2026 by ana.example" in page_of(ben, "/snoozed")
+    read = page_of(signed_in(invited(f"did:plc:{'v' * 24}")), "/snoozed")
+    assert ("Snoozed until 27 Nov 2026" in read, "ana.example" in read) == (True, False), "who did is the maintainers'"
     digest = page_of(ana, "/digest")
     assert OFFERED not in digest
     assert "Snoozed: 1, 0 of them flagged." in digest

@@ -116,9 +116,14 @@ def test_the_first_state_stands_before_ci_in_a_word_and_the_others_after_it() ->
     assert (answered.state, answered.told) == ("answered", "New since you asked for changes.")
     asked = row_line(view(), acts(done="Changes requested by you", done_brief="asked", is_asked=True))
     assert (asked.state, asked.told) == ("waiting", "Waiting on author.")
-    written = tuple(Action(kind=kind) for kind in (Action.Kind.NOTE, Action.Kind.COMMENT, Action.Kind.NOTE))
+    replied = row_line(view(), acts(changed="its author answered"))
+    assert (replied.state, replied.told) == ("answered", "Its author answered.")
+    kinds = (Action.Kind.NOTE, Action.Kind.COMMENT, Action.Kind.NOTE, Action.Kind.ANSWER)
+    written = tuple(Action(kind=kind, person=Person(did="did:plc:ben"), pull_uri=ROW.uri) for kind in kinds)
     noted = row_line(replace(view(), row=replace(ROW, comments=2)), acts(notes=written))
     assert (noted.comments, noted.state) == (3, "noted"), "a note for maintainers is no comment"
+    own = (Action(kind=Action.Kind.COMMENT, person=Person(did=ROW.uri.split("/")[2]), pull_uri=ROW.uri),)
+    assert row_line(view(), acts(notes=own)).comments == 0, "its author's own word is none"
     untouched = row_line(view(), acts())
     assert (untouched.state, untouched.more, untouched.told) == ("", "", "")
 

@@ -150,7 +150,7 @@ def test_a_hit_leads_to_its_open_row_where_the_reader_may_see_it(world: Result, 
     client = shown(world)
     closed = ask(client, OFFERED)
     assert "?open=" not in closed.content.decode().partition("<main")[2]
-    assert "This page tells no more. A private link opens why your pull request waits, what was" in main(closed)
+    assert "This page tells no more. Your own page says why your pull request waits, what was" in main(closed)
     settings.PUBLIC_READ = True
     page = ask(client, "mend the").content.decode()
     ((address, name),) = re.findall(r'href="(/\?open=[^"]+)"><bdi>([^<]+)</bdi></a> <bdi>\(lantern #12\)', page)
@@ -159,7 +159,7 @@ def test_a_hit_leads_to_its_open_row_where_the_reader_may_see_it(world: Result, 
     for public in ("Mend the lamp", "Stays clean", "Why this lane"):
         assert public in row, public
     told = main(ask(client, OFFERED))
-    assert "The row of an open one says why it waits and what was found in it. A private link adds what" in told
+    assert "The row of an open one says why it waits and what was found in it. Your own page adds what" in told
     assert "This page tells no more" not in told
 
 

@@ -16,6 +16,7 @@ from scoring.queries import read
 from scoring.queries.read import TrainingNeed
 from scoring.redteam.render import ShownAttack, write_report
 from scoring.training.summary import (
+    FILE,
     ShownBacktest,
     ShownBudget,
     ShownGroup,
@@ -219,6 +220,22 @@ def test_a_past_in_which_nothing_settled_says_how_many_and_when(
     assert "Not run yet. 12 pull requests could be judged now." in text(client, "/backtest")
     settings.REPORTS_BESIDE = True  # as in the demo and the replay
     assert "It runs now, over 12 pull requests." in text(client, "/backtest")
+
+
+def test_a_dashboard_that_a_browser_holds_is_built_anew_once_the_backtest_that_runs_beside_it_is_written(
+    client: Client, folder: Path, settings: Settings
+) -> None:
+    settings.REPORTS_BESIDE, settings.STREAM_CLOCK = True, True
+    assert "Being tested now." in text(client, "/dashboard")
+    held = {"If-None-Match": client.get("/dashboard")["ETag"]}
+    assert client.get("/dashboard", headers=held).status_code == 304
+    write_backtest(folder, whole_backtest())
+    page = client.get("/dashboard", headers=held)
+    assert page.status_code == 200
+    assert "Being tested now." not in page.content.decode()
+    settings.REPORTS_BESIDE = False
+    (folder / FILE).unlink()
+    assert "Not tested yet." in text(client, "/dashboard")
 
 
 def test_the_dashboard_has_its_false_approvals_with_counts_budget_and_interval(client: Client, folder: Path) -> None:

@@ -26,7 +26,7 @@ from triage.access import throttle
 from triage.access.tokens import DAYS, SIGNER, secret_hash
 from triage.models import Action, Change, ContributorLink, LeaderboardWish, Maintainer, Objection, OutboxEntry, Person
 from triage.models.accounts import log_change
-from triage.presenters.rights import steps_of
+from triage.presenters.rights import MARKED, own_pull, steps_of
 from triage.services.erasure import forget_account
 from triage.services.objections import wish
 from triage.views import about, contributor
@@ -66,7 +66,7 @@ def test_their_own_page_says_first_where_it_is_and_why_and_what_helps_and_last_w
     assert not re.search(r"threshold \d|\brank", page.partition("Everything stored")[0])
     assert "Nobody whom the maintainers trust vouches for you yet." in page
     assert "A vouch by somebody whom the maintainers trust would help." in page
-    assert "It is your first in lantern." in page
+    assert "None of yours has settled in lantern yet." in page
     assert "Nothing is missing" not in page
     assert "No place on the list yet: 0 of 5 changes settled." in page
     read = read_text(page)
@@ -110,6 +110,15 @@ def test_steps_say_what_is_done_and_whose_turn_it_is() -> None:
     assert told(unread) == [sent, ("Read by scanners", "now"), ("Waits for a person", ""), decided]
     assert told(replace(row, on_author=True))[2] == ("Waits for your answer", "now")
     assert told(replace(unread, is_sealed=True)) == told(row), "what the audit drew looks like any other"
+
+
+def test_their_author_reads_that_their_own_mark_of_a_merge_decided_its_place_and_what_to_do() -> None:
+    row = replace(pull_request(1, PERSON, "title", 1, 7), opened_at=datetime(2026, 11, 17), content_risk=0.1)
+    for claim, words in MARKED.items():
+        told = own_pull(replace(row, claim=claim), None, datetime(2026, 11, 20))
+        assert told.reasons[0] == words
+        assert "If it was not merged, mark it as open again on Tangled." in told.helps
+    assert not set(MARKED.values()) & set(own_pull(row, None, datetime(2026, 11, 20)).reasons)
 
 
 @pytest.mark.parametrize("cases", [1, 4, 30])
@@ -259,7 +268,8 @@ def test_a_maintainer_hands_a_link_with_an_answer_to_paste_that_names_no_thresho
     assert "<script>alert" not in made.content.decode()
     assert "She may be new." not in page, "a note is for maintainers"
     assert f"http://testserver/c/{MARA}/decision/decision~" in page
-    assert "Sunstead put your pull request “Mend the lamp” into this lane:" in page
+    assert "This is about your pull request “Mend the lamp”." in page
+    assert "Sunstead put it into this lane:" in page
     assert not {"0.30", "30 %"} & set(re.findall(r"[\d.]+(?: %)?", page))
     address = page.split('readonly value="http://testserver')[1].split('"')[0]
     shown = text(Client().get(address))

@@ -47,6 +47,16 @@ def test_a_closed_lane_is_closed_on_the_pages_at_once_and_in_the_store_with_the_
     assert re.search(head + r"\s*<p>oldest \d+ (?:min|h|d)", page)
     assert "it let a bad one in" in page
     assert "ben.example closed the fast lane in" in page
+    (told,) = ben.get("/lanes").json()["lanes"]
+    assert (told["state"], told["reason"], told["threshold"]) == ("shut", "lane_closed", None)
+    assert told["notice"] == "ben.example closed the fast lane in lantern: it let a bad one in"
+    assert told["since"].startswith(f"{site.now:%Y-%m-%dT%H:%M}")
+    own = ben.get("/lane").content.decode()
+    assert "<h1>The fast lane is closed by hand</h1>" in own
+    assert "open, estimated" not in own
+    anybody = Client().get("/").content.decode()
+    assert "it let a bad one in" in anybody
+    assert "/lane#closed" not in anybody, "that page asks them to sign in"
     assert set(lanes(site).values()) == {FAST}, "the worker was not told yet"
     assert site.work() == 1
     assert set(lanes(site).values()) == {NORMAL}
