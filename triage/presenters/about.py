@@ -210,6 +210,7 @@ class Facts:
     is_recording: bool
     false_alarms: Mapping[str, int] = field(default_factory=dict)  # by scanner, the most first
     publishes: str = ""
+    pushes: bool = False  # to browsers of maintainers who turned notifications on
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +309,7 @@ def _false_alarms(counts: Mapping[str, int]) -> str:
 def _never() -> tuple[str, ...]:
     return (
         "A person's place or origin, nationality, name, gender, language, picture, employer, address or "
-        "time zone. We do not ask for, guess or buy any of it.",
+        "time zone. We do not ask for, guess or buy any of it. Maintainers may state a time zone, for quiet hours.",
         "The author of a change, in its content review: neither name, handle, DID, e-mail, date nor history "
         "reaches the reviewer.",
         "Warnings by people that no seed trusts, and claims without proof. A repository "
@@ -334,6 +335,11 @@ def _leaves(facts: Facts) -> tuple[str, ...]:
         told.append("To osv.dev and deps.dev: names and versions of packages that pull requests name.")
     else:
         told.append("To osv.dev and deps.dev: nothing, packages are checked against a copy on this machine.")
+    if facts.pushes:
+        told.append(
+            "To the push services of maintainers who turned notifications on: that this site sends them a message, and "
+            "when. It holds counts, encrypted for their browser."
+        )
     if facts.publishes:
         told.append(
             f"In public, as {facts.publishes}: lanes of pull requests to repositories whose maintainers chose that, "

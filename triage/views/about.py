@@ -28,6 +28,7 @@ from triage.context import present
 from triage.forms.filters import QueueFilters
 from triage.presenters.about import Facts, sections
 from triage.presenters.text import first_answer_words
+from triage.services import push
 from triage.services.actions import false_alarms
 from triage.services.publishing import service_account
 
@@ -144,6 +145,7 @@ def facts_from_settings(readers: tuple[int, int] | None) -> Facts:
         is_recording=settings.STREAM_CLOCK,
         false_alarms=false_alarms() if readers is not None else {},
         publishes=(account.handle or account.did) if (account := service_account()) else "",
+        pushes=push.is_offered(),
     )
 
 
