@@ -81,6 +81,7 @@ ASK_THE_PEERS = (
     "tests/triage/access/oauth/test_real_leases.py",
     "tests/triage/acting/test_real_own_records.py",
     "tests/triage/acting/test_real_merging.py",
+    "tests/triage/acting/test_real_taking_back.py",
     "tests/triage/acting/test_real_vouching.py",
     "tests/triage/morning/test_own_name_browser.py",
     "tests/triage/publishing/test_real_connecting.py",

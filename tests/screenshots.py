@@ -2,7 +2,8 @@
 
 They lie in the folder that SCREENSHOTS names, below LOG_DIR by default: one file for each page, state and look. The
 site behind them is that of the browser tests: drawn rows in every lane, a real store for what people did, the one of
-hostile texts, and a served demo and replay for the life of a fast lane. Needs Chromium.
+hostile texts, a served demo and replay for the life of a fast lane, and the first day of an owner who acts in their own
+name, where the peers of the tests are. Needs Chromium.
 """
 
 import os
@@ -10,6 +11,12 @@ import sys
 from pathlib import Path
 
 import pytest
+
+TAKEN_IN = (
+    "tests/triage/pictures/pictures.py",
+    "tests/triage/pictures/lane_pictures.py",
+    "tests/triage/morning/test_own_name_browser.py",
+)
 
 
 def main() -> int:
@@ -19,7 +26,7 @@ def main() -> int:
     for old in target.glob("*.png"):
         old.unlink()
     os.environ["SCREENSHOTS"] = str(target)
-    status = pytest.main(["-q", "tests/triage/pictures/pictures.py", "tests/triage/pictures/lane_pictures.py"])
+    status = pytest.main(["-q", *TAKEN_IN])
     print(f"{len(list(target.glob('*.png')))} pictures in {target}", file=sys.stderr)  # noqa: T201
     return int(status)
 

@@ -29,7 +29,7 @@ from triage.access.requests import Request, SessionStore
 _reader_lock = threading.Lock()
 _opened = threading.local()  # `file`: the database file when this thread last checked
 ONE_PACKET = 1_400  # bytes: compressing less costs time and arrives no sooner
-LEADERBOARD = "/leaderboard"
+SHARED = ("/leaderboard", "/briefing")  # addresses of a page and of an operation
 GONE = "The drive of this site is gone. Nothing is lost. The site continues when the drive is mounted again.\n"
 UNWRITABLE = (
     "Not done: nothing can be written to this site's drive just now. Nothing is lost, and reading still works. Try "
@@ -144,7 +144,7 @@ class PrivateMiddleware:
 
 
 class OperationCorsMiddleware(CorsMiddleware):
-    """django-cors-headers for API operations alone: the leaderboard's address is also a page, which no script may read.
+    """django-cors-headers for API operations alone: some addresses are also those of pages, which no script may read.
 
     A browser's preflight request does not say which form of the answer it wants.
     """
@@ -153,7 +153,7 @@ class OperationCorsMiddleware(CorsMiddleware):
         """Return whether another site's script may read this answer, if its origin is configured."""
         if not super().is_enabled(request):
             return False
-        if request.path_info != LEADERBOARD or request.method == "OPTIONS":
+        if request.path_info not in SHARED or request.method == "OPTIONS":
             return True
         return prefers_json(request)
 

@@ -15,7 +15,6 @@ from django.utils.functional import SimpleLazyObject
 from environs import Env, EnvError
 from environs import validate as check
 
-from ingest.oauth.records import check_definition
 from ingest.records import registry
 from scoring.diff.globs import check_patterns
 from scoring.review.costs import parse_prices
@@ -38,6 +37,7 @@ from trustsite.validation import (
     public_origin,
     read_by,
     receiver,
+    spoken_voice,
     streams,
     unit,
 )
@@ -233,7 +233,7 @@ if PUBLIC_ORIGIN and not validate_host(PUBLIC_ORIGIN.removeprefix("https://"), A
 LABELER_BIND: str = env.str("LABELER_BIND", "", validate=bind) if PLACE.mode == "drive" else ""
 if LABELER_BIND and not PUBLIC_ORIGIN:
     raise EnvError("LABELER_BIND needs PUBLIC_ORIGIN, whose name signs the labels: set both, or neither.")
-LANE_LABEL: str = env.str("LANE_LABEL", "", validate=read_by(check_definition))
+LANE_LABEL: bool = env.bool("LANE_LABEL", False)
 MERGE_ON_FORGE: bool = env.bool("MERGE_ON_FORGE", False)
 API_REQUESTS_A_MINUTE: int = env.int("API_REQUESTS_A_MINUTE", 1200, validate=check.Range(min=1))
 API_ANONYMOUS_A_MINUTE: int = env.int("API_ANONYMOUS_A_MINUTE", 120, validate=check.Range(min=1))
@@ -250,6 +250,12 @@ OPERATOR_NAME: str = env.str("OPERATOR_NAME", "", validate=operator)
 OPERATOR_CONTACT: str = env.str("OPERATOR_CONTACT", "", validate=contact)
 # As PUBLIC_ORIGIN, never in a demo or a replay: both are invented. After a kill a webhook-id may be sent twice.
 WEBHOOK_URL: str = env.str("WEBHOOK_URL", "", validate=receiver) if PLACE.mode == "drive" else ""
+# The briefing. A demo or a replay sends nothing anywhere.
+BRIEFING_HOUR: int = env.int("BRIEFING_HOUR", 5, validate=check.Range(min=0, max=23))
+ELEVENLABS_API_KEY: str = env.str("ELEVENLABS_API_KEY", "") if PLACE.mode == "drive" else ""
+ELEVENLABS_VOICE: str = env.str("ELEVENLABS_VOICE", "", validate=spoken_voice)
+if ELEVENLABS_API_KEY and not ELEVENLABS_VOICE:
+    raise EnvError("ELEVENLABS_API_KEY needs ELEVENLABS_VOICE, the id of the voice that speaks: set both, or neither.")
 DEBUG = False
 ROOT_URLCONF = "trustsite.urls"
 WSGI_APPLICATION = "trustsite.wsgi.application"
@@ -364,10 +370,10 @@ LOG_FILE_BYTES: int = env.int("LOG_FILE_BYTES", 10_000_000, validate=check.Range
 LOG_FILES: int = env.int("LOG_FILES", 5, validate=check.Range(min=2, max=100))
 OTLP_ENDPOINT: str = env.str("OTLP_ENDPOINT", "", validate=collector)
 OTLP_HEADERS: dict[str, str] = env.dict("OTLP_HEADERS", {})
-# Other sites read JSON with a token in the header, never with cookies. The page /leaderboard stays closed to them.
+# Other sites read JSON with a token in the header, never with cookies; pages stay closed to them.
 CORS_ALLOWED_ORIGINS = CORS_ORIGINS
 CORS_URLS_REGEX = (
-    r"/(?:(?:score|trust)/.*|(?:score|pull|queue|lanes|leaderboard|metrics|digest|thresholds|health)"
+    r"/(?:(?:score|trust)/.*|(?:score|pull|queue|lanes|leaderboard|metrics|digest|briefing|thresholds|health)"
     r"|(?:approved|openapi)\.json|review/pr(?:/.*)?)\Z"
 )
 CORS_ALLOW_METHODS, CORS_ALLOW_HEADERS = ["GET", "POST"], ["authorization", "content-type", "if-none-match"]

@@ -7,7 +7,7 @@ from django.urls import include, path
 from triage.api import api
 from triage.urls import urlpatterns as pages
 
-SHARED = ("queue", "leaderboard")  # pages with an address that django-ninja uses too
+SHARED = ("queue", "leaderboard", "briefing")  # pages with an address that django-ninja uses too
 urlpatterns = [
     *(page for page in pages if page.name in SHARED),
     path("", api.urls),

@@ -72,6 +72,10 @@ collector = check.Regexp(
     r"(https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9/._-]*)?)?\Z",
     error="{input!r} is not an address such as https://collector.example/v1/traces",
 )
+# It becomes a part of an address.
+spoken_voice = check.Regexp(
+    r"[A-Za-z0-9]{0,64}\Z", error="{input!r} is not the id of a voice such as 21m00Tcm4TlvDq8ikWAM"
+)
 
 
 def receiver(url: str) -> None:

@@ -163,7 +163,7 @@ class Query:
     patterns: tuple[str, ...]
     sources: tuple[str, ...]
     limit: int
-    after: int
+    after: str  # the URI of the last label that was read
 
 
 def parse_cursor(text: str) -> int:
@@ -187,7 +187,10 @@ def parse_query(text: str) -> Query:
     limit = values.get("limit", [str(USUAL_LIMIT)])[-1]
     if not (limit.isascii() and limit.isdecimal() and 1 <= int(limit[:9]) <= LIMIT):
         raise BadRequest(f"limit must be a number from 1 to {LIMIT}.")
-    return Query(tuple(patterns), tuple(sources), int(limit), parse_cursor(values.get("cursor", ["0"])[-1]))
+    after = values.get("cursor", [""])[-1]
+    if after and not (after.startswith("at://") and len(after) <= LONGEST_PATTERN):
+        raise BadRequest("cursor must be one that this service gave.")
+    return Query(tuple(patterns), tuple(sources), int(limit), after)
 
 
 class Labeler:
@@ -259,7 +262,7 @@ class Labeler:
             return {"labels": []}
         found = self._table.find(query.patterns, query.after, now_us(), query.limit)
         labels = [as_json(label.fields, label.signature) for label in found]
-        return {"labels": labels} | ({"cursor": str(found[-1].seq)} if len(found) == query.limit else {})
+        return {"labels": labels} | ({"cursor": found[-1].fields["uri"]} if len(found) == query.limit else {})
 
     async def _feed(self, connection: ServerConnection) -> None:
         """Send one subscriber all labels after their cursor, and new ones until they leave."""

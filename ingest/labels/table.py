@@ -6,18 +6,22 @@ a rotation a label is signed anew like a new one.
 
 import logging
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from ingest.labels.keys import read_key
-from ingest.labels.signing import Label, SigningKey
+from ingest.labels.signing import Label
 
 BUSY_SECONDS = 1.0  # the server waits for nobody longer: it has other clients
 COLUMNS = "seq, uri, cid, val, neg, exp, signer, sig"
-LAST = "\U0010ffff"  # sorts after every character
+FIRST, LAST = "\x01", "\U0010ffff"  # sort before and after every character of a URI
+IN_FORCE = f"""
+select {COLUMNS} from triage_label
+where uri between ? and ? and not neg and exp > ? order by uri limit ?
+"""
 log = logging.getLogger(__name__)
 
 
@@ -26,6 +30,10 @@ class SignedLabel:
     seq: int
     fields: dict[str, Any]
     signature: bytes
+
+
+def _first_of(pattern: str) -> str:
+    return pattern.removesuffix("*")
 
 
 class LabelTable:
@@ -48,25 +56,30 @@ class LabelTable:
 
     def read_after(self, seq: int, limit: int) -> list[SignedLabel]:
         """Return the next labels and negations after this one."""
-        return self._read("seq > ?", [seq], limit)
+        sql = f"select {COLUMNS} from triage_label where seq > ? order by seq limit ?"
+        return self._sign(self._file.execute(sql, [seq, limit]).fetchall())
 
-    def find(self, patterns: Sequence[str], after: int, now: int, limit: int) -> list[SignedLabel]:
-        """Return labels in force on the URIs that match: each pattern is a URI, or ends with * for a prefix."""
-        conditions, values = list[str](), list[object]([after, now])
-        for pattern in patterns:
-            prefix = pattern.removesuffix("*")
-            conditions.append("uri = ?" if prefix == pattern else "uri >= ? and uri < ?")
-            values += [pattern] if prefix == pattern else [prefix, prefix + LAST]
-        matches = " or ".join(f"({condition})" for condition in conditions)
-        return self._read(f"seq > ? and exp > ? and not neg and ({matches})", values, limit)
+    def find(self, patterns: Sequence[str], after: str, now: int, limit: int) -> list[SignedLabel]:
+        """Return labels in force on the URIs that match, by URI: each pattern is a URI, or ends with * for a prefix.
 
-    def _read(self, where: str, values: Sequence[object], limit: int) -> list[SignedLabel]:
-        sql = f"select {COLUMNS} from triage_label where {where} order by seq limit ?"
-        rows = self._file.execute(sql, [*values, limit]).fetchall()
-        return self._sign(rows, read_key(self._key_path)) if rows else []
+        Each pattern is a range of the index of URIs, of which no more than a page is read: in the order of seq SQLite
+        would read the whole table where few labels match.
+        """
+        found: dict[str, tuple[Any, ...]] = {}
+        for pattern in sorted(patterns, key=_first_of):
+            first = _first_of(pattern)
+            if len(found) >= limit and first > sorted(found)[limit - 1]:
+                break  # the page is full of URIs before this range
+            last = first if first == pattern else first + LAST
+            rows = self._file.execute(IN_FORCE, [max(first, after + FIRST), last, now, limit])
+            found |= {row[1]: row for row in rows}
+        return self._sign([found[uri] for uri in sorted(found)[:limit]])
 
-    def _sign(self, rows: Iterable[tuple[Any, ...]], key: SigningKey) -> list[SignedLabel]:
+    def _sign(self, rows: Sequence[tuple[Any, ...]]) -> list[SignedLabel]:
         """Return the labels with their stored signatures, and new ones where another key or name signed."""
+        if not rows:
+            return []
+        key = read_key(self._key_path)
         signer, labels, made = f"{self._source}#{key.public}", [], []
         for *values, neg, expires, signed_by, signature in rows:
             label = Label(*values, bool(neg), expires)

@@ -1,14 +1,13 @@
 """The records that this site writes: in people's names into their repositories, and as itself. Pure; naive UTC."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from ingest.atproto.syntax import NAMESPACE, is_did
+from ingest.atproto.syntax import NAMESPACE
 
 COMMENT, STATUS, VOUCH = f"{NAMESPACE}feed.comment", f"{NAMESPACE}repo.pull.status", f"{NAMESPACE}graph.vouch"
-LABEL, DEFINITION = f"{NAMESPACE}label.op", f"{NAMESPACE}label.definition"
+LABEL = f"{NAMESPACE}label.op"
 MARKDOWN = f"{NAMESPACE}markup.markdown"
 
 
@@ -86,11 +85,10 @@ def make_label(pull_uri: str, definition: str, value: str, now: datetime) -> dic
     return {"subject": pull_uri, "add": [{"key": definition, "value": value}], "delete": [], "performedAt": _stamp(now)}
 
 
-def check_definition(uri: str) -> None:
-    """Raise ValueError for a text that is neither empty nor the at-uri of a label's definition."""
-    match = re.fullmatch(rf"at://([^/]+)/{re.escape(DEFINITION)}/[A-Za-z0-9._:~-]{{1,512}}", uri)
-    if uri and (match is None or not is_did(match[1])):
-        raise ValueError(f"it is not an address such as at://did:plc:…/{DEFINITION}/sunstead-lane")
+def make_definition(name: str, values: Iterable[str]) -> dict[str, Any]:
+    """Return the definition of a label of Tangled on pull requests that has one of these values, without its time."""
+    value_type = {"type": "string", "format": "any", "enum": list(values)}
+    return {"name": name, "valueType": value_type, "scope": [f"{NAMESPACE}repo.pull"], "multiple": False}
 
 
 def _stamp(now: datetime) -> str:

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote
 from ingest.atproto.syntax import NAMESPACE
 
 IDENTITY = "atproto"
-SCHEMA = "com.atproto.lexicon.schema"
+SCHEMA, DEFINITION = "com.atproto.lexicon.schema", f"{NAMESPACE}label.definition"
 ACTIONS = ("create", "update", "delete")
 
 _NSID = re.compile(r"(?=.{5,317}\Z)(?:[a-zA-Z](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\.){2,}[a-zA-Z][a-zA-Z0-9]{0,62}")
@@ -43,6 +43,7 @@ class Act(StrEnum):
 
     MERGE = "merge"
     CLOSE = "close"
+    TAKE_BACK_CLOSE = "take back a closing"
     VOUCH = "vouch"
     TAKE_BACK_VOUCH = "take back a vouch"
     COMMENT = "comment"
@@ -50,6 +51,7 @@ class Act(StrEnum):
     APPROVE = "publish an approval"
     TAKE_BACK_APPROVAL = "take back an approval"
     LABEL = "label"
+    TAKE_BACK_LABEL = "take back a label"
 
 
 def parse_scope(text: str) -> tuple[Permission, ...]:
@@ -104,6 +106,7 @@ def act_scope(act: Act, authority: str) -> str:
     scopes = {
         Act.MERGE: f"rpc:{NAMESPACE}repo.merge?aud=* {_repo('repo.pull.status', 'create')}",
         Act.CLOSE: _repo("repo.pull.status", "create"),
+        Act.TAKE_BACK_CLOSE: _repo("repo.pull.status", "delete"),
         Act.VOUCH: _repo("graph.vouch", "create", "update"),
         Act.TAKE_BACK_VOUCH: _repo("graph.vouch", "delete"),
         Act.COMMENT: _repo("feed.comment", "create"),
@@ -111,6 +114,7 @@ def act_scope(act: Act, authority: str) -> str:
         Act.APPROVE: f"repo:{authority}.approval?action=create",
         Act.TAKE_BACK_APPROVAL: f"repo:{authority}.approval?action=delete",
         Act.LABEL: _repo("label.op", "create"),
+        Act.TAKE_BACK_LABEL: _repo("label.op", "delete"),
     }
     return f"{IDENTITY} {scopes[act]}"
 
@@ -127,7 +131,7 @@ def scope_to_ask(granted: str, act: Act, authority: str) -> str:
 def every_scope(authority: str) -> str:
     """Return all that this site may ever ask for, which its metadata has to say."""
     acts = (act_scope(act, authority) for act in Act)
-    return _join([IDENTITY, *acts, service_scope(authority, with_schemas=True)])
+    return _join([IDENTITY, *acts, service_scope(authority, with_schemas=True, with_label=True)])
 
 
 def published_collections(authority: str) -> tuple[str, str]:
@@ -135,9 +139,13 @@ def published_collections(authority: str) -> tuple[str, str]:
     return f"{authority}.assessment", f"{authority}.service"
 
 
-def service_scope(authority: str, with_schemas: bool = False) -> str:
-    """Return the scope of the service account: exactly its collections; to publish the schemas also theirs."""
-    collections = (*published_collections(authority), *((SCHEMA,) if with_schemas else ()))
+def service_scope(authority: str, with_schemas: bool = False, with_label: bool = False) -> str:
+    """Return the scope of the service account: exactly its collections.
+
+    Besides, only where they are published, those of the schemas and of the definition of the label of Tangled.
+    """
+    more = ((SCHEMA,) if with_schemas else ()) + ((DEFINITION,) if with_label else ())
+    collections = (*published_collections(authority), *more)
     return " ".join([IDENTITY, *(f"repo:{collection}" for collection in collections)])
 
 

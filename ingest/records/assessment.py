@@ -42,6 +42,7 @@ class Assessment:
     shadow: bool = False
     uses: tuple[str, ...] = ()
     outcome: str | None = None
+    decided_at: datetime | None = None  # when it was merged or closed
     created_at: datetime | None = None
 
 
@@ -60,7 +61,7 @@ def read_assessment(record: Mapping[str, Any], rkey: str | None) -> Assessment:
         raise Unreadable("an assessment without a readable decision")
     if not isinstance(evaluator, str) or not evaluator:
         raise Unreadable("an assessment that does not say what judged")
-    budget = policy.get("budget")
+    budget, outcome = policy.get("budget"), mapping(record, "outcome")
     return Assessment(
         subject_uri=uri,
         subject_cid=identifier(CID, subject.get("cid")),
@@ -77,6 +78,7 @@ def read_assessment(record: Mapping[str, Any], rkey: str | None) -> Assessment:
             for item in items(record, "uses")[:MOST_USES]
             if isinstance(item, dict) and (used_uri := identifier(AT_URI, item.get("uri")))
         ),
-        outcome=state if (state := mapping(record, "outcome").get("state")) in ("merged", "closed") else None,
+        outcome=state if (state := outcome.get("state")) in ("merged", "closed") else None,
+        decided_at=moment(outcome, "at"),
         created_at=moment(record, "createdAt"),
     )

@@ -79,6 +79,11 @@ def documents(authority: str) -> Mapping[str, Mapping[str, Any]]:
     return {f"{authority}.{name}": document(name, authority) for name in names}
 
 
+def schema_host(authority: str) -> str:
+    """Return the name whose TXT record `did=…` leads to the schemas of an authority (atproto.com/specs/lexicon)."""
+    return f"_lexicon.{'.'.join(reversed(authority.split('.')))}"
+
+
 def properties(name: str) -> Mapping[str, Property]:
     return document(name, PLACEHOLDER)["defs"]["main"]["record"]["properties"]
 

@@ -61,7 +61,7 @@ NOTHING_KNOWN = ChangeOutline()
 NO_LANE = "Fast lane not open in this repository"
 NO_LANE_FOR_SEED = "By a maintainer; fast lane not open here"
 A_PERSON_ASKED_FOR = "A person was asked to decide"  # an objection, to those whom it does not concern
-CLAIMED = "Author marked this merged; Git says no"
+CLAIMED = "Author marked it merged; nothing shows it"
 SETTLES_CLAIM = "A maintainer who says that it was merged takes it out of the inbox. "
 
 

@@ -106,7 +106,7 @@ group by p.author_id, c.own_id order by own desc, merged desc, p.author_id limit
 # The comments that a row of the queue counts; the newest are listed.
 COUNTED = "m.deleted_at is null and m.author_id not in (select contributor_id from hidden_people)"
 COMMENTS = f"""
-select m.author_id, left(m.body, $longest) as body, least(m.written_at, m.seen_at) as written_at from comments m
+select m.uri, m.author_id, left(m.body, $longest) as body, least(m.written_at, m.seen_at) as written_at from comments m
 where m.subject_uri = $uri and {COUNTED} order by least(m.written_at, m.seen_at) desc, m.uri limit $most
 """
 LISTED, LONGEST = 50, 2_000  # comments that are shown, and characters of one
@@ -138,6 +138,7 @@ class Comment:
     author: Person
     text: str
     written_at: datetime
+    uri: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +177,7 @@ def comments(rows: Rows, uri: str) -> tuple[Comment, ...]:
 
 def _comment(row: Mapping[str, Any], author: Person) -> Comment:
     text = row["body"]
-    return Comment(author, text if len(text) <= LONGEST else f"{text[:LONGEST]}…", row["written_at"])
+    return Comment(author, text if len(text) <= LONGEST else f"{text[:LONGEST]}…", row["written_at"], row["uri"])
 
 
 def ci_run(rows: Rows, uri: str) -> CiRun | None:

@@ -1,5 +1,6 @@
-// Reads one line of JSON on standard input: {documents, did, plc, pds, records}. Checks with the reference code that each
-// document is a lexicon, that each resolves by its proof from the account `did`, and that the records are valid.
+// Reads one line of JSON on standard input: {documents, did, plc, pds, foreign, records}. Checks with the reference code
+// that each document is a lexicon, that each resolves by its proof from the account `did`, and that the records are valid
+// by these and by documents of others (`foreign`).
 // Prints one line of JSON: the NSIDs that resolved, and one sentence for each record that is not valid.
 import { createInterface } from 'node:readline'
 import { lexiconDocumentSchema } from '@atproto/lex-document'
@@ -7,7 +8,7 @@ import { LexResolver } from '@atproto/lex-resolver'
 import { Lexicons } from '@atproto/lexicon'
 
 const [line] = await createInterface({ input: process.stdin })[Symbol.asyncIterator]().next().then((one) => [one.value])
-const { documents, did, plc, pds, records } = JSON.parse(line)
+const { documents, did, plc, pds, foreign, records } = JSON.parse(line)
 const ports = { 'plc.directory': plc, 'pds.example.test': pds }
 const reach = (input, init) => {
   const request = new Request(input, init)
@@ -32,7 +33,7 @@ const strongRef = {
     },
   },
 }
-const known = new Lexicons([strongRef, ...documents.filter((one) => one.defs.main.type !== 'permission-set')])
+const known = new Lexicons([strongRef, ...foreign, ...documents.filter((one) => one.defs.main.type !== 'permission-set')])
 const invalid = []
 for (const record of records) {
   const told = known.validate(record.$type, record)

@@ -19,7 +19,8 @@ from triage.urls import urlpatterns
 
 BEN = "did:plc:" + "3" * 24
 SIGNED_OUT = ("sign_in", "sign_in_link", "demo_sign_in")  # walked by whoever is not signed in
-DOCUMENTS = ("feed", "oauth_metadata", "oauth_jwks", "did_document")  # for programs, and not on every site
+# For programs, and not on every site.
+DOCUMENTS = ("feed", "briefing_feed", "oauth_metadata", "oauth_jwks", "did_document")
 FRAMELESS = ("offline",)  # a browser shows it while the site cannot be reached: it has no menu
 WHOLE = b"<!doctype html>"
 

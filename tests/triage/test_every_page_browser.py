@@ -130,7 +130,7 @@ def test_a_maintainer_finds_every_page_of_theirs_from_the_frame_by_keyboard(page
     page.locator(".places .menu summary").focus()
     page.keyboard.press("Enter")
     places = page.locator(".places .menu a")
-    lists = ("Incidents", "Audits", "Decided", "Snoozed")
+    lists = ("Briefing", "Incidents", "Audits", "Decided", "Snoozed")
     expect(places).to_have_text(
         [
             "Leaderboard",

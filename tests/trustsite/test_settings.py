@@ -84,6 +84,8 @@ def refusal(root: Path, **environment: str) -> str:
         ("PUBLIC_ORIGIN", "https://triage.local"),
         ("PUBLIC_ORIGIN", "https://triage.example"),
         ("LABELER_BIND", "8002"),
+        ("BRIEFING_HOUR", "24"),
+        ("ELEVENLABS_VOICE", "../v1/user"),
         ("REVIEW_DOLLARS_A_DAY", "-1"),
         *((name, "relative/path") for name in PATHS),
     ],
@@ -113,6 +115,13 @@ def test_labels_without_a_public_name_to_sign_them_are_refused(tmp_path: Path) -
     assert "LABELER_BIND needs PUBLIC_ORIGIN" in refusal(tmp_path, **bind)
     named = {"PUBLIC_ORIGIN": "https://triage.sunstead.org", "ALLOWED_HOSTS": "triage.sunstead.org"}
     assert read(tmp_path, **bind, **named)["LABELER_BIND"] == "127.0.0.1:8002"
+
+
+def test_a_key_of_elevenlabs_without_a_voice_is_refused(tmp_path: Path) -> None:
+    assert "ELEVENLABS_API_KEY needs ELEVENLABS_VOICE" in refusal(tmp_path, ELEVENLABS_API_KEY="sk_made_up")
+    told = refusal(tmp_path, ELEVENLABS_API_KEY="sk_made_up")
+    assert "sk_made_up" not in told
+    assert read(tmp_path, ELEVENLABS_API_KEY="sk_made_up", ELEVENLABS_VOICE="abc")["ELEVENLABS_VOICE"] == "abc"
 
 
 def test_a_content_risk_that_is_clear_and_alarming_at_once_is_refused(tmp_path: Path) -> None:

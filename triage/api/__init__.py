@@ -23,6 +23,7 @@ for _prefix, _router in (
     ("", "pulls"),
     ("", "site"),
     ("", "digest"),
+    ("", "briefing"),
     ("", "health"),
     ("/review", "reviews"),
 ):

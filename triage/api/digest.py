@@ -60,7 +60,7 @@ class Told:
     lane_notice: str
     now: datetime
     origin: str
-    objections: tuple[datetime, ...] | None = None  # due days, earliest first; None: not for this reader
+    objections: tuple[datetime, ...] | None = None  # due days, earliest first; None: the reader maintains nothing
     snoozed: tuple[int, int] = (0, 0)  # how many rows, and how many of them are flagged
 
 
@@ -72,6 +72,8 @@ def digest_text(told: Told) -> str:
 
 def _head(told: Told) -> Iterator[str]:
     yield f"Sunstead, {told.now.day} {told.now:%B %Y %H:%M} UTC. {told.origin}/"
+    if told.objections is not None:
+        yield f"Read aloud: {told.origin}{reverse('briefing')}"
 
 
 def _waiting(told: Told) -> Iterator[str]:

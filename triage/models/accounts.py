@@ -6,11 +6,14 @@ those that a watched repository's maintainers last saved here.
 
 import json
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
-from django.db import connection, models
+from django.db import OperationalError, connection, models, transaction
+
+VISIT = timedelta(hours=1)  # within it a page that is loaded again tells the same
 
 
 class Row(models.Model):
@@ -38,6 +41,8 @@ class Person(AbstractBaseUser):
     saved_filters: Any = models.JSONField(
         default=list
     )  # views of the inbox: name and values, in `triage.presenters.lists`
+    briefed_at: Any = models.DateTimeField(null=True)  # when their newest visit to the briefing began
+    briefed_before: Any = models.DateTimeField(null=True)  # and the one before it
 
     USERNAME_FIELD = "did"
 
@@ -46,6 +51,18 @@ class Person(AbstractBaseUser):
     def __str__(self) -> str:
         """Return the handle where one is known, else the DID."""
         return str(self.handle or self.did)
+
+    def last_visit(self, now: datetime) -> datetime | None:
+        """Return when their last visit to the briefing began, before one under way; None where they had none."""
+        is_under_way = self.briefed_at is not None and now - self.briefed_at < VISIT
+        return self.briefed_before if is_under_way else self.briefed_at
+
+    def note_visit(self, now: datetime) -> None:
+        """Keep that they look at the briefing; the page does not depend on that, nor on a drive that takes bytes."""
+        if self.briefed_at is not None and now - self.briefed_at < VISIT:
+            return
+        with suppress(OperationalError), transaction.atomic():
+            Person.objects.filter(pk=self.pk).update(briefed_before=self.briefed_at, briefed_at=now)
 
     @property
     def has_password(self) -> bool:

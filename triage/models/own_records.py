@@ -25,7 +25,7 @@ class OwnRecord(Row):
         WAITING = "waiting"
         WRITTEN = "written"
         REFUSED = "refused"
-        WITHDRAWN = "withdrawn"
+        WITHDRAWN = "withdrawn"  # before it was sent, or deleted since
         MERGING = "merging"  # a status record whose merge was begun
         UNKNOWN = "unknown"  # the answer to the merge was lost
 

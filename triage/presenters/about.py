@@ -211,6 +211,7 @@ class Facts:
     false_alarms: Mapping[str, int] = field(default_factory=dict)  # by scanner, the most first
     publishes: str = ""
     pushes: bool = False  # to browsers of maintainers who turned notifications on
+    buys_speech: bool = False  # ElevenLabs makes the sound of the briefing's podcast
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,6 +340,10 @@ def _leaves(facts: Facts) -> tuple[str, ...]:
         told.append(
             "To the push services of maintainers who turned notifications on: that this site sends them a message, and "
             "when. It holds counts, encrypted for their browser."
+        )
+    if facts.buys_speech:
+        told.append(
+            "To ElevenLabs: the text of maintainers' podcasts, which is counts, ages and names of watched repositories."
         )
     if facts.publishes:
         told.append(

@@ -1,4 +1,7 @@
-"""Comments as shown: those on the forge, and what maintainers wrote here, with how far it is on its way there."""
+"""Comments as shown: those on the forge, and what maintainers wrote here, with how far it is on its way there.
+
+Also what the viewer sent in their own name, with what taking it back deletes.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,13 +10,37 @@ from datetime import UTC, datetime
 from django.conf import settings
 
 from ingest.oauth.records import COMMENT, LABEL, STATUS, VOUCH
+from ingest.oauth.scopes import Act
 from scoring.formatting import visible
 from scoring.queries.read import Comment
 from triage.models import Action, OAuthSession, OwnRecord
+from triage.services import own_records
 
-ALIKE = 1_900  # first characters by which a comment on the forge is known: longer ones are shown cut
 KINDS = {"note": "for maintainers", "request_changes": "change request", "close": "why it should be closed"}
+LEFT = {
+    Act.COMMENT: "It is gone here too.",
+    Act.CLOSE: "Tangled goes back to what others said of it, or to open. Your request to close it ends here too.",
+    Act.APPROVE: "Your approval here stays.",
+    Act.LABEL: "",
+}
 STATES = {OwnRecord.State.WAITING: "is being sent to Tangled", OwnRecord.State.WRITTEN: "sent to Tangled"}
+
+
+@dataclass(frozen=True, slots=True)
+class SentView:
+    """A record of the viewer's own on their server, which `key` takes back.
+
+    `name` says what it is ("comment"), `left` what stays or ends once it is deleted, `problem` why that failed.
+    """
+
+    key: str
+    name: str
+    sent_at: datetime
+    collection: str
+    uri: str
+    left: str
+    problem: str
+    is_going: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +48,7 @@ class CommentView:
     """A comment as shown; `place` says where it is to be read besides.
 
     `key` is that of an action whose record the viewer may send from here, "" elsewhere; `problem` is why sending it
-    failed, `record` the address of what was sent.
+    failed, `record` the address of what was sent, `sent` what the viewer can take back of it.
     """
 
     author: str
@@ -31,6 +58,7 @@ class CommentView:
     key: str = ""
     problem: str = ""
     record: str = ""
+    sent: SentView | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,35 +90,67 @@ def comment_views(
     notes: Sequence[Action],
     records: Mapping[int, OwnRecord],
     session: OAuthSession | None,
+    sent: Mapping[str, SentView],
 ) -> tuple[CommentView, ...]:
     """Return the comments on the forge and those that maintainers wrote here, the oldest first.
 
-    `records` are those of the notes (`own_records.records_of`); with a `session` its person can send their own.
+    `records` are those of the notes (`own_records.records_of`); with a `session` its person can send their own, and
+    take back what is in `sent` (`sent_views`).
     """
     on_forge = [
-        CommentView(visible(one.author.name), one.written_at.replace(tzinfo=UTC), "on Tangled", visible(one.text))
+        CommentView(
+            visible(one.author.name),
+            one.written_at.replace(tzinfo=UTC),
+            "on Tangled",
+            visible(one.text),
+            sent=sent.get(one.uri),
+        )
         for one in told
     ]
     sender = session.person if session else None
-    here = [_view_note(one, records.get(one.pk), one.person == sender) for one in notes]
+    here = [_view_note(one, records.get(one.pk), one.person == sender, sent) for one in notes]
     return tuple(sorted([*on_forge, *here], key=lambda one: one.made_at))
+
+
+def sent_views(session: OAuthSession | None, uri: str) -> dict[str, SentView]:
+    """Return what the session's person sent about a pull request and can take back, by its address, oldest first."""
+    if session is None:
+        return {}
+    return {sent.row.uri: _view_sent(sent) for sent in own_records.sent_records(session.person, uri)}
+
+
+def _view_sent(sent: own_records.Sent) -> SentView:
+    row, deletion = sent.row, sent.deletion
+    return SentView(
+        row.key,
+        _name_sent(row),
+        row.settled_at,
+        row.collection,
+        visible(row.uri),
+        LEFT[row.act],
+        visible(deletion.problem) if deletion else "",
+        sent.is_going,
+    )
+
+
+def _name_sent(row: OwnRecord) -> str:
+    if row.act == Act.COMMENT:
+        return "request for changes" if row.action.kind == Action.Kind.REQUEST_CHANGES else "comment"
+    if row.act == Act.APPROVE:
+        return f"approval of round {row.record['round'] + 1}"
+    return f"label {visible(row.record['add'][0]['value'])}" if row.act == Act.LABEL else "closing"
 
 
 def not_on_forge(
     told: Sequence[Comment], notes: Sequence[Action], records: Mapping[int, OwnRecord]
 ) -> tuple[Action, ...]:
     """Return the notes without those that the forge shows by now."""
-    texts = {(one.author.did, one.text[:ALIKE]) for one in told}
-    return tuple(one for one in notes if (one.person.did, _sent_text(records.get(one.pk))[:ALIKE]) not in texts)
+    on_forge = {one.uri for one in told}
+    here = [(one, records.get(one.pk)) for one in notes]
+    return tuple(one for one, record in here if record is None or record.uri not in on_forge)
 
 
-def _sent_text(record: OwnRecord | None) -> str:
-    if record is None or record.state != OwnRecord.State.WRITTEN or "body" not in record.record:
-        return ""
-    return record.record["body"]["text"]
-
-
-def _view_note(note: Action, record: OwnRecord | None, is_own: bool) -> CommentView:
+def _view_note(note: Action, record: OwnRecord | None, is_own: bool, sent: Mapping[str, SentView]) -> CommentView:
     place, state = KINDS.get(note.kind, "here"), STATES.get(record.state, "") if record else ""
     if note.kind != Action.Kind.NOTE:
         place = f"{place}, {state or 'not sent to Tangled'}"
@@ -103,4 +163,5 @@ def _view_note(note: Action, record: OwnRecord | None, is_own: bool) -> CommentV
         str(note.key) if can_send else "",
         visible(record.problem) if record else "",
         record.uri if record and record.state == OwnRecord.State.WRITTEN else "",
+        sent.get(record.uri) if record else None,
     )

@@ -178,7 +178,8 @@ class Known:
     """The facts known at `now` (unix seconds); None where nothing was published, or no worker ever ran.
 
     `left_out` counts the open pull requests that the inbox omits, by cause; `lanes_open` counts open fast lanes.
-    `outbox` counts due messages to the worker, by kind; `recorded`: the stream is a recording.
+    `outbox` counts due messages to the worker, by kind; `publishing` the records that wait to be written or deleted at
+    the service account's server. `recorded`: the stream is a recording.
     """
 
     board: Dashboard | None
@@ -187,6 +188,7 @@ class Known:
     published_at: datetime | None
     status: Status | None
     outbox: Mapping[str, int]
+    publishing: Mapping[str, int]
     now: float
     recorded: bool
 
@@ -197,6 +199,7 @@ def families(known: Known) -> Iterator[GaugeMetricFamily]:
         if value is not None:
             yield GaugeMetricFamily(f"sunstead_{name}", help_text, value=value)
     yield _labelled("outbox_due", "Messages to the worker that are due.", "kind", known.outbox)
+    yield _labelled("publishing_waiting", "Public records to be written or deleted.", "act", known.publishing)
     if known.board is not None:
         lanes = {**known.board.lanes, "own": known.board.own}
         yield _labelled(

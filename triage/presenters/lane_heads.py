@@ -40,11 +40,17 @@ def lane_states(snapshot: Snapshot) -> tuple[LaneState, ...]:
     return tuple(replace(one, shadow=True) if one.repository in shut else one for one in found)
 
 
-def count_open(snapshot: Snapshot) -> int:
-    """Count the watched repositories whose fast lane lets something through now: no shadow mode, not closed by hand."""
+def open_lanes(snapshot: Snapshot) -> frozenset[str]:
+    """Return the repositories whose fast lane lets something through now: no shadow mode, not closed by hand."""
     closed = {one.repository for one in standing_closures(snapshot) if not one.author and not one.voucher}
     states = lane_states(snapshot) if "" not in closed else ()
-    return sum(one.is_open and not one.shadow and one.repository not in closed for one in states)
+    able = (one.repository for one in states if one.is_open and not one.shadow)
+    return frozenset(able) - closed
+
+
+def count_open(snapshot: Snapshot) -> int:
+    """Count these repositories."""
+    return len(open_lanes(snapshot))
 
 
 def site_notice(snapshot: Snapshot, exact: bool, otherwise: str) -> str:

@@ -394,10 +394,13 @@ def done_words(some: Sequence[Action], snapshot: Snapshot | None) -> str:
 
 SENT_WORDS = {
     Act.COMMENT: "Comment on {} goes to Tangled.",
+    Act.TAKE_BACK_COMMENT: "Your comment on {} is deleted from Tangled.",
     Act.CLOSE: "Request to close {} goes to Tangled.",
+    Act.TAKE_BACK_CLOSE: "Your closing of {} is taken back on Tangled.",
     Act.APPROVE: "Your approval of {} is published.",
     Act.TAKE_BACK_APPROVAL: "Your published approval of {} is taken back.",
     Act.LABEL: "Your label on {} goes to Tangled.",
+    Act.TAKE_BACK_LABEL: "Your label on {} is taken back on Tangled.",
     Act.VOUCH: "Your vouch goes to Tangled.",
     Act.TAKE_BACK_VOUCH: "Your vouch is taken back on Tangled.",
 }

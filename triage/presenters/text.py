@@ -57,9 +57,9 @@ DONE = {
     "pull_for_review": "assigned it to themselves",
     "release": "released it",
     "note": "noted",
-    "comment": "commented, not sent to Tangled",
-    "request_changes": "asked for changes, not sent to Tangled",
-    "close": "asked to close it, not sent to Tangled",
+    "comment": "commented",
+    "request_changes": "asked for changes",
+    "close": "asked to close it",
     "dismiss_finding": "marked a finding as a false alarm",
     "restore_finding": "marked a finding as a problem again",
     "confirm_merge": "said that it was merged",
@@ -82,14 +82,21 @@ VOIDED = {
 }
 
 
-def action_words(action: PastAction, with_note: bool) -> str:
-    """Describe an action and, for an approval, its result; notes are for maintainers only."""
+SENDABLE = ("comment", "request_changes", "close")
+
+
+def action_words(action: PastAction, with_note: bool, sent: str) -> str:
+    """Describe an action and, for an approval, its result; notes are for maintainers only.
+
+    `sent` says of what can be sent to the forge whether it was.
+    """
     words = DONE.get(action.kind) or f"marked it as {OUTCOMES[action.outcome or 'clean']}"
     if action.state:
         result = VOIDED[action.reason or "gone"] if action.state == "voided" else BECAME[action.state]
         result = NOT_READ if action.reason == "not_read" else result
         commit = f" in {action.evidence[:12]}" if action.evidence else ""
         words = f"{words}; {result}{commit}"
+    words += f", {sent}" if action.kind in SENDABLE else ""
     return f"{words}: {action.note}" if action.note and with_note else words
 
 

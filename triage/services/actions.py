@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import F
 
 from scoring.formatting import one_decimal_up, percent, percent_interval
 from scoring.queries.read import QueueRow, Seen, Subject
@@ -42,6 +43,7 @@ ENDINGS = (
     *REFUSALS,
     Action.Kind.CONFIRM_MERGE,
 )  # actions after which that round needs no further look
+DECIDING = (*ENDINGS, Action.Kind.PULL_FOR_REVIEW, Action.Kind.RELEASE)
 ACTED = "select 1 from triage_action where pull_uri in (select value from json_each(%s)) limit 1"
 LOOKED_AT = "select 1 from triage_lease where expires_at > %s and pull_uri in (select value from json_each(%s)) limit 1"
 UNDOABLE = "select 1 from triage_action where person_id = %s and undone_at is null and effective_at >= %s limit 1"
@@ -143,6 +145,22 @@ def undo(person: Person, key: str, now: datetime) -> list[Action]:
     return list(Action.objects.filter(pk__in=[action.pk for action in undone]).order_by("pk"))
 
 
+def undo_sent(action: Action, now: datetime) -> None:
+    """Undo an action whose record its person deleted on the forge, in the caller's transaction.
+
+    A refusal that nobody decided over since is released too: the worker has it, and learns only so that it ended.
+    """
+    if action.undone_at is not None:
+        return
+    deciding = Action.objects.filter(pull_uri=action.pull_uri, kind__in=DECIDING, undone_at=None).order_by("pk").last()
+    Action.objects.filter(pk=action.pk).update(undone_at=now)
+    log_change(action.person, "action.undone", now, action.repo_key, action.pull_uri, kind=action.kind, key=action.key)
+    if deciding == action:
+        seen = {name: getattr(action, name) for name in ("pull_uri", "repo_key", "record_cid", "round", "patch_id")}
+        about = seen | {"person": action.person, "kind": Action.Kind.RELEASE, "made_at": now, "effective_at": now}
+        _tell_worker(Action(key=secrets.token_hex(16), **about))
+
+
 def find_undone(person: Person, uri: str, key: str) -> Action | None:
     """Return this person's undone text about a pull request, by the key of the action."""
     undone_texts = Action.objects.filter(person=person, pull_uri=uri, key=key, undone_at__isnull=False).exclude(note="")
@@ -150,8 +168,9 @@ def find_undone(person: Person, uri: str, key: str) -> Action | None:
 
 
 def is_second_click(person: Person, uri: str, now: datetime) -> bool:
-    """Return whether this person undid an action on this pull request less than SECOND_CLICK ago."""
-    return Action.objects.filter(person=person, pull_uri=uri, undone_at__gt=now - SECOND_CLICK).exists()
+    """Return whether this person undid an action on this pull request less than SECOND_CLICK ago, by a click."""
+    undone_lately = Action.objects.filter(person=person, pull_uri=uri, undone_at__gt=now - SECOND_CLICK)
+    return undone_lately.filter(undone_at__lte=F("effective_at")).exists()  # later it ends with its record
 
 
 def look(person: Person, subject: Subject, now: datetime) -> Lease:
@@ -328,7 +347,7 @@ def _check_words(person: Person, wanted: Wanted, subject: Subject) -> None:
 
 
 def _save_action(person: Person, subject: Subject, wanted: Wanted, batch: str, now: datetime) -> Action:
-    action = Action.objects.create(
+    action = Action(
         key=secrets.token_hex(16),
         person=person,
         pull_uri=subject.uri,
@@ -346,10 +365,16 @@ def _save_action(person: Person, subject: Subject, wanted: Wanted, batch: str, n
         made_at=now,
         effective_at=now + WINDOW,
     )
-    outbox.put(OUTBOX_KIND, action.key, payload_of(action), now, action.effective_at)
-    details = {"key": action.key, "batch": batch, "outcome": action.outcome}
-    log_change(person, f"action.{action.kind}", now, action.repo_key, action.pull_uri, **details)
+    _tell_worker(action)
     return action
+
+
+def _tell_worker(action: Action) -> None:
+    """Save a new action, log it, and have the worker told once it takes effect."""
+    action.save(force_insert=True)
+    outbox.put(OUTBOX_KIND, action.key, payload_of(action), action.made_at, action.effective_at)
+    details = {"key": action.key, "batch": action.batch, "outcome": action.outcome}
+    log_change(action.person, f"action.{action.kind}", action.made_at, action.repo_key, action.pull_uri, **details)
 
 
 def payload_of(action: Action) -> dict[str, Any]:

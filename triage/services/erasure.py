@@ -184,6 +184,7 @@ def account_of(did: str) -> dict[str, Any] | None:
         "times_reading": person.times_reading,
         "outcomes_asked_at": person.outcomes_asked_at,
         "saved_filters": person.saved_filters,
+        "briefing_visits": [person.briefed_before, person.briefed_at],
         "snoozes": list(person.snoozes.values("pull_uri", "made_at", "until")),
         "handled_incidents": list(person.handled_incidents.values("mark__pull_uri", "handled_at")),
         "reading_times": list(person.reading_times.values("pull_uri", "opened_at", "seconds")),

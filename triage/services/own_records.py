@@ -1,7 +1,8 @@
 """Records in people's own names: asked for here, withdrawn within 10 s, then sent by the worker, each once.
 
 The key of a record is chosen when it is asked for. A try is counted before it is sent, so after a kill in between the
-worker looks first for what it may have written, and never writes it twice.
+worker looks first for what it may have written, and never writes it twice. What was sent can be taken back: its
+deletion waits and is sent in the same way.
 """
 
 import logging
@@ -30,9 +31,10 @@ from triage.access.oauth.keys import KeyProblem
 from triage.access.oauth.sessions import SessionEnded, current_grant
 from triage.models import Action, OAuthSession, OwnRecord, Person
 from triage.models.accounts import is_any, log_change
-from triage.services.actions import WINDOW, ActionProblem
+from triage.services.actions import WINDOW, ActionProblem, undo_sent
 from triage.services.labels import VALUES
 from triage.services.public_lanes import public_lanes
+from triage.services.publishing import label_definition
 
 AT_ONCE = 50
 TRIES = 8
@@ -45,12 +47,21 @@ ACTS: Mapping[str, Act] = {
     Action.Kind.CLOSE: Act.CLOSE,
     Action.Kind.APPROVE: Act.APPROVE,
 }
+TAKE_BACK: Mapping[str, Act] = {
+    Act.COMMENT: Act.TAKE_BACK_COMMENT,
+    Act.CLOSE: Act.TAKE_BACK_CLOSE,
+    Act.APPROVE: Act.TAKE_BACK_APPROVAL,
+    Act.LABEL: Act.TAKE_BACK_LABEL,
+}
+UNDONE = (Act.COMMENT, Act.CLOSE)  # with the record of these ends what was said here; an approval here stays
 STANDING = (OwnRecord.State.WAITING, OwnRecord.State.WRITTEN)
 ASKED = "select 1 from triage_ownrecord where person_id = %s and state = 'waiting' limit 1"
 NOT_YOURS = "Nothing was sent: you wrote nothing here that can be sent."
 SENT_ALREADY = "It was sent already, or is about to be."
+NOT_SENT = "Nothing was taken back: no record of yours with this key stands on your server."
+GOING_ALREADY = "It is being taken back already."
 NO_RECORD = "Nothing was sent: the pull request's record is not known here yet. Try again in a minute."
-TOO_LATE = "it waited too long for the worker; send it again"
+TOO_LATE = "it waited too long for the worker; try again"
 log = logging.getLogger(__name__)
 
 
@@ -73,6 +84,19 @@ class Draft:
     rkey: str
     record: Mapping[str, Any] | None
     replaces: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A record that a person sent and that stands, with the newest try to take it back that was not withdrawn."""
+
+    row: OwnRecord
+    deletion: OwnRecord | None
+
+    @property
+    def is_going(self) -> bool:
+        """Return whether its deletion waits to be sent."""
+        return self.deletion is not None and self.deletion.state == OwnRecord.State.WAITING
 
 
 def covers(session: OAuthSession, act: Act) -> bool:
@@ -125,7 +149,8 @@ def put_record(session: OAuthSession, draft: Draft, now: datetime, action: Actio
             made_at=now,
             due_at=now + WINDOW,
         )
-        log_change(session.person, "record.asked", now, row.repo_key, row.subject, record=row.uri)
+        what = "record.deletion_asked" if draft.record is None else "record.asked"
+        log_change(session.person, what, now, row.repo_key, row.subject, record=row.uri)
         transaction.on_commit(wake_worker)
     return row
 
@@ -135,7 +160,7 @@ def label_to_offer(person: Person, snapshot: Snapshot, uri: str, now: datetime) 
 
     It may be told publicly, they may push to its repository, as Tangled asks, and they have not said it yet.
     """
-    if not settings.LANE_LABEL:
+    if not label_definition():
         return None
     lanes = public_lanes(snapshot, now.astimezone(UTC).replace(tzinfo=None))
     lane = next((lane for lane in lanes if lane.uri == uri and lane.lane in VALUES and not lane.shadow), None)
@@ -149,7 +174,7 @@ def label_to_offer(person: Person, snapshot: Snapshot, uri: str, now: datetime) 
 def send_label(session: OAuthSession, lane: PublicLane, now: datetime) -> OwnRecord:
     """Have a lane written as a label in the name of the session's person. Raises ScopeNeeded."""
     moment = now.astimezone(UTC).replace(tzinfo=None)
-    record = make_label(lane.uri, settings.LANE_LABEL, VALUES[lane.lane], moment)
+    record = make_label(lane.uri, label_definition(), VALUES[lane.lane], moment)
     return put_record(session, Draft(Act.LABEL, lane.uri, lane.repository, LABEL, new_key(now), record), now)
 
 
@@ -167,30 +192,56 @@ def send_action(action: Action, session: OAuthSession, now: datetime) -> OwnReco
         return put_record(session, draft, now, action)
 
 
-def published_approval(person: Person, uri: str) -> OwnRecord | None:
-    """Return this person's newest approval of a pull request that is published and not taken back."""
-    mine = OwnRecord.objects.filter(person=person, subject=uri, state__in=STANDING)
-    gone = mine.filter(act=Act.TAKE_BACK_APPROVAL).values("rkey")
-    published = mine.filter(act=Act.APPROVE, state=OwnRecord.State.WRITTEN).exclude(rkey__in=gone)
-    return published.select_related("person").order_by("-pk").first()
+def sent_records(person: Person, uri: str) -> list[Sent]:
+    """Return this person's records about a pull request that stand and can be taken back, oldest first."""
+    acts = [*TAKE_BACK, *TAKE_BACK.values()]
+    mine = OwnRecord.objects.filter(person=person, subject=uri, act__in=acts).exclude(state=OwnRecord.State.WITHDRAWN)
+    rows = list(mine.select_related("person", "action").order_by("pk"))
+    deletions = {row.uri: row for row in rows if row.record is None}
+    written = [row for row in rows if row.record is not None and row.state == OwnRecord.State.WRITTEN]
+    return [Sent(row, deletions.get(row.uri)) for row in written]
 
 
-def take_back_approval(session: OAuthSession, key: str, sender: DpopSender, now: datetime) -> OwnRecord:
-    """Have a published approval deleted 10 s from now. Raises ActionProblem or ScopeNeeded."""
-    row = OwnRecord.objects.filter(person=session.person, key=key, act=Act.APPROVE).first()
-    if row is None or published_approval(session.person, row.subject) != row:
-        raise ActionProblem(NOT_YOURS)
-    if not covers(session, Act.TAKE_BACK_APPROVAL):
-        raise ScopeNeeded(Act.TAKE_BACK_APPROVAL)
+def take_back(session: OAuthSession, key: str, sender: DpopSender, clock: Callable[[], datetime]) -> OwnRecord:
+    """Have a record that was sent deleted 10 s from now, if it is then as it is now.
+
+    Raises ActionProblem or ScopeNeeded.
+    """
+    row = _find_sent(session.person, key)
+    act = TAKE_BACK[row.act]
+    if not covers(session, act):
+        raise ScopeNeeded(act)
     try:
         stored = OwnServer(sender, current_grant(session.id, sender)).read_record(row.collection, row.rkey)
     except SessionEnded as problem:
-        raise ActionProblem(f"Nothing was sent: {problem}") from None
+        raise ActionProblem(f"Nothing was taken back: {problem}") from None
     except FetchProblem as problem:
-        raise ActionProblem(f"Nothing was sent: {problem}.") from None
+        raise ActionProblem(f"Nothing was taken back: {problem}.") from None
     cid = stored.cid if stored else ""
-    draft = Draft(Act.TAKE_BACK_APPROVAL, row.subject, row.repo_key, row.collection, row.rkey, None, cid)
-    return put_record(session, draft, now)
+    draft = Draft(act, row.subject, row.repo_key, row.collection, row.rkey, None, cid)
+    with transaction.atomic():
+        _find_sent(session.person, key)  # another request may have been faster
+        return put_record(session, draft, clock())  # reading it may have taken seconds
+
+
+def _find_sent(person: Person, key: str) -> OwnRecord:
+    """Return a record that can be taken back. Raises ActionProblem."""
+    row = OwnRecord.objects.filter(person=person, key=key).first()
+    sent = next((one for one in sent_records(person, row.subject) if one.row == row), None) if row else None
+    if sent is None:
+        raise ActionProblem(NOT_SENT)
+    if sent.is_going:
+        raise ActionProblem(GOING_ALREADY)
+    return sent.row
+
+
+def _end_sent(deletion: OwnRecord, now: datetime) -> None:
+    """Note that the record is gone, in the caller's transaction, and undo the action of a comment or a closing."""
+    place = {"person": deletion.person, "collection": deletion.collection, "rkey": deletion.rkey}
+    for row in OwnRecord.objects.filter(**place, act__in=TAKE_BACK, state=OwnRecord.State.WRITTEN):
+        if row.action is not None and row.act in UNDONE:
+            undo_sent(row.action, now)
+        OwnRecord.objects.filter(pk=row.pk).update(state=OwnRecord.State.WITHDRAWN)
 
 
 def hand_on(person: Person, before: uuid.UUID, session: OAuthSession) -> None:
@@ -226,6 +277,12 @@ def records_of(actions: Iterable[Action]) -> dict[int, OwnRecord]:
     """Return the newest record of each action that has one and did not withdraw it, by the action's id."""
     shown = OwnRecord.objects.filter(action__in=list(actions)).exclude(state=OwnRecord.State.WITHDRAWN)
     return {row.action_id: row for row in shown.select_related("person").order_by("pk")}
+
+
+def newest_by_action(keys: Iterable[str]) -> dict[str, OwnRecord]:
+    """Return the newest record of each of these actions that was ever to be sent, by the action's key."""
+    rows = OwnRecord.objects.filter(action__key__in=list(keys)).select_related("action").order_by("pk")
+    return {row.action.key: row for row in rows}
 
 
 def next_due() -> datetime | None:
@@ -270,6 +327,8 @@ def _send(row: OwnRecord, sender: DpopSender, clock: Callable[[], datetime]) -> 
         waiting.update(state=OwnRecord.State.WRITTEN, problem="", settled_at=now)
         what = "record.deleted" if row.record is None else "record.written"
         log_change(row.person, what, now, row.repo_key, row.subject, record=row.uri)
+        if row.record is None:
+            _end_sent(row, now)
     return True
 
 
@@ -295,11 +354,11 @@ def _write(row: OwnRecord, sender: DpopSender) -> None:
 
 def _write_as(row: OwnRecord, sender: DpopSender, grant: Grant) -> None:
     server = OwnServer(sender, grant)
-    if row.tries and _is_written(row, server):
+    # What somebody deleted elsewhere meanwhile is gone too.
+    if (row.tries or row.record is None) and _is_written(row, server):
         return
     if row.record is None:
-        if row.replaces:  # else there was nothing to delete
-            server.delete_record(row.collection, row.rkey, row.replaces)
+        server.delete_record(row.collection, row.rkey, row.replaces)
     elif row.act == Act.VOUCH:
         server.put_record(row.collection, row.rkey, row.record, row.replaces or None)
     else:

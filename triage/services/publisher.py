@@ -7,22 +7,23 @@ listed and compared with the rows. Deletions go first: an erasure is not complet
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
 from django.db.models import Case, F, QuerySet, Sum, Value, When
 
+from ingest.clock import parse_time
 from ingest.errors import FetchProblem, OAuthRefused
 from ingest.http.fetcher import end_within
 from ingest.oauth.dpop import DpopSender
-from ingest.oauth.resource import DataServer, StoredRecord
-from ingest.oauth.scopes import published_collections
+from ingest.oauth.resource import DataServer, Repository, StoredRecord
+from ingest.oauth.scopes import DEFINITION, published_collections
 from triage.access.oauth.keys import KeyProblem
 from triage.access.oauth.sessions import SessionEnded
 from triage.models import PublishedRecord, PublishingPoints, ServiceAccount
-from triage.services.publishing import service_account
+from triage.services.publishing import LANE_LABEL_KEY, service_account
 from triage.services.service_account import open_server
 
 CREATE, UPDATE, DELETE = 3, 2, 1  # points, as data servers count them
@@ -174,8 +175,7 @@ def _compare_collection(server: DataServer, collection: str, now: datetime) -> i
     """Compare one collection as it is listed; return how many records no row knew. Raises FetchProblem."""
     rows = {row.rkey: row for row in PublishedRecord.objects.filter(collection=collection)}
     missing, unknown, stray = dict(rows), dict[str, str](), 0
-    for stored in server.list_records(collection):
-        rkey = stored.uri.rpartition("/")[2]
+    for rkey, stored in list_published(server, collection):
         if row := missing.pop(rkey, None):
             _note_stored(row, stored, now)
         elif rkey not in rows and len(rkey) <= LONGEST_KEY and len(stored.cid) <= LONGEST_CID:
@@ -186,6 +186,14 @@ def _compare_collection(server: DataServer, collection: str, now: datetime) -> i
     for row in missing.values():
         _note_stored(row, None, now)
     return stray + _have_deleted(collection, unknown, now)
+
+
+def list_published(server: Repository, collection: str) -> Iterator[tuple[str, StoredRecord]]:
+    """Yield the records of a collection by key, of Tangled's definitions only this site's. Raises FetchProblem."""
+    for stored in server.list_records(collection):
+        rkey = stored.uri.rpartition("/")[2]
+        if collection != DEFINITION or rkey == LANE_LABEL_KEY:
+            yield rkey, stored
 
 
 def _have_deleted(collection: str, unknown: Mapping[str, str], now: datetime) -> int:
@@ -199,11 +207,24 @@ def _have_deleted(collection: str, unknown: Mapping[str, str], now: datetime) ->
 def _note_stored(row: PublishedRecord, stored: StoredRecord | None, now: datetime) -> None:
     """Note what the repository holds of a row, unless the row was changed meanwhile."""
     same = PublishedRecord.objects.filter(pk=row.pk, changed_at=row.changed_at)
+    if stored is not None and _is_adopted(row, stored):
+        row.record = {name: value for name, value in stored.value.items() if name != "$type"}
+        same.update(record=row.record)
     waits, cid = not is_as_wanted(row, stored), stored.cid if stored else ""
     if stored is None and row.record is None:
         same.delete()
     elif (row.waits, row.cid) != (waits, cid):
         same.update(waits=waits, cid=cid, due_at=now)
+
+
+def _is_adopted(row: PublishedRecord, stored: StoredRecord) -> bool:
+    """Return whether a row that was written down anew only lacks the time of the record that stands there.
+
+    So rows that were lost, or that a backup does not know, have nothing written again.
+    """
+    if row.record is None or row.cid or parse_time(str(stored.value.get("createdAt"))) is None:
+        return False
+    return {**stored.value, "createdAt": ""} == {"$type": row.collection, **row.record, "createdAt": ""}
 
 
 def is_as_wanted(row: PublishedRecord, stored: StoredRecord | None) -> bool:

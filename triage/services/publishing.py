@@ -13,15 +13,17 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from ingest.oauth.records import add_time, make_assessment, make_service
-from ingest.oauth.scopes import published_collections
+from ingest.oauth.records import add_time, make_assessment, make_definition, make_service
+from ingest.oauth.scopes import DEFINITION, published_collections
 from ingest.records.assessment import assessment_key
 from scoring.config.repository import Publish
 from scoring.queries.read import PublicLane
 from triage.models import Person, PublishedRecord, ServiceAccount
 from triage.models.accounts import log_change
+from triage.services.labels import VALUES
 
 SERVICE_KEY = "self"
+LANE_LABEL_KEY = "sunstead-lane"  # of the definition of the label of Tangled, and its name
 AT_ONCE = 500  # rows written in one statement
 
 
@@ -43,7 +45,7 @@ def note_lanes(lanes: Iterable[PublicLane], publishes: Publish, now: datetime) -
     """Write down what should be public now; return how many records are to be changed. Nothing without an account."""
     if service_account() is None:
         return 0
-    assessments, service = published_collections(settings.LEXICON_AUTHORITY)
+    assessments, _ = published_collections(settings.LEXICON_AUTHORITY)
     with transaction.atomic():
         account = ServiceAccount.objects.get()
         rows = {(row.collection, row.rkey): row for row in PublishedRecord.objects.all()}
@@ -53,8 +55,8 @@ def note_lanes(lanes: Iterable[PublicLane], publishes: Publish, now: datetime) -
                 key = (assessments, assessment_key(lane.uri))
                 if row := _wanted_row(rows.get(key), lane, key, now):
                     wanted[key] = row
-            if publishes != "off" or wanted:
-                wanted[service, SERVICE_KEY] = _service_row(rows.get((service, SERVICE_KEY)), publishes, now)
+            own = _own_records(publishes, is_told=bool(wanted))
+            wanted |= {key: _own_row(rows.get(key), key, record, now) for key, record in own.items()}
         changed = [row for row in wanted.values() if row.pk is None or row.changed_at == now]
         changed += [_taken_back(row, now) for key, row in rows.items() if key not in wanted and row.record is not None]
         _write_rows(changed)
@@ -98,6 +100,15 @@ def publishing_notes() -> tuple[str, ...]:
     """Return a sentence on what keeps records from being published, if anything does."""
     account = service_account()
     return (f"Publishing: {account.problem}",) if account and account.problem else ()
+
+
+def label_definition() -> str:
+    """Return the at-uri of the definition of this site's label of Tangled, "" while none is published."""
+    if not settings.LANE_LABEL or service_account() is None:
+        return ""
+    stored = PublishedRecord.objects.filter(collection=DEFINITION, rkey=LANE_LABEL_KEY, record__isnull=False)
+    row = stored.exclude(cid="").first()
+    return _uri_of(row) if row else ""
 
 
 def records_about(did: str) -> list[dict[str, Any]]:
@@ -150,13 +161,26 @@ def _says_same(before: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
     return all(before.get(name) == record.get(name) for name in names if name != "createdAt")
 
 
-def _service_row(row: PublishedRecord | None, publishes: Publish, now: datetime) -> PublishedRecord:
-    collections = published_collections(settings.LEXICON_AUTHORITY)
-    policy = f"{settings.PUBLIC_ORIGIN}/about" if settings.PUBLIC_ORIGIN else ""
-    record = make_service(collections, publishes, settings.OPERATOR_NAME, settings.OPERATOR_CONTACT, policy)
+def _own_records(publishes: Publish, is_told: bool) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the records about no pull request, by their keys: of the service, and the definition of the label."""
+    records = {}
+    if publishes != "off" or is_told:
+        collections = published_collections(settings.LEXICON_AUTHORITY)
+        policy = f"{settings.PUBLIC_ORIGIN}/about" if settings.PUBLIC_ORIGIN else ""
+        described = settings.OPERATOR_NAME, settings.OPERATOR_CONTACT, policy
+        records[collections[1], SERVICE_KEY] = make_service(collections, publishes, *described)
+    if settings.LANE_LABEL:
+        records[DEFINITION, LANE_LABEL_KEY] = make_definition(LANE_LABEL_KEY, VALUES.values())
+    return records
+
+
+def _own_row(
+    row: PublishedRecord | None, key: tuple[str, str], record: Mapping[str, Any], now: datetime
+) -> PublishedRecord:
+    """Return the row as it should be, of a record about no pull request."""
     if row is not None and row.record is not None and _says_same(row.record, record):
         return row
-    row = row or PublishedRecord(collection=collections[1], rkey=SERVICE_KEY)
+    row = row or PublishedRecord(collection=key[0], rkey=key[1])
     return _renewed(row, add_time(record, _naive(now)), now)
 
 

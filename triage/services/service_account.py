@@ -30,9 +30,14 @@ class ConnectProblem(Exception):
     """The account was not connected; the message is one sentence."""
 
 
+def needed_scope(with_schemas: bool = False) -> str:
+    """Return the smallest scope with which this site publishes all that it should."""
+    return service_scope(settings.LEXICON_AUTHORITY, with_schemas, with_label=settings.LANE_LABEL)
+
+
 def connect_grant(grant: Grant, client: Client, by: Person | None, now: datetime) -> ServiceAccount:
     """Publish with this grant from now on. Raises ConnectProblem, and keeps the account that was there before."""
-    if missing := missing_scopes(grant.scope, service_scope(settings.LEXICON_AUTHORITY)):
+    if missing := missing_scopes(grant.scope, needed_scope()):
         raise ConnectProblem(NOT_ALLOWED.format(scopes=", ".join(missing)))
     with transaction.atomic():
         person, _ = Person.objects.get_or_create(did=grant.did, defaults={"handle": grant.handle or ""})

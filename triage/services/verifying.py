@@ -131,7 +131,7 @@ class Verifier:
             yield Check("Certificate", "unknown", "It names none, so nothing shows how its threshold was found.")
 
     def _certificate(self, assessment: Assessment, digest: str) -> Check:
-        """Recompute the certificate that it names, as of the moment that the record gives."""
+        """Recompute the certificate that it names, as of the decision: the record may be written long after it."""
         name, path = "Certificate", self.certificates / f"{digest}{ENDING}"
         try:
             data = read_bytes(path)
@@ -143,7 +143,7 @@ class Verifier:
             return Check(name, "unknown", words)
         if len(data) > self.longest:
             return Check(name, "unknown", "It is too large for this page: manage.py verify_assessment recomputes it.")
-        claimed = assessment.created_at
+        claimed = assessment.decided_at or assessment.created_at
         moment = claimed if claimed is not None and claimed <= self.now + SLACK else self.now
         found = _recompute(data, digest, moment)
         if found:

@@ -1,7 +1,7 @@
 """Vouch for a contributor in one's own name, with merged work as evidence, and take it back."""
 
 import secrets
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -40,7 +40,7 @@ class Vouch:
     evidence: tuple[str, ...] = ()
 
 
-def vouch(session: OAuthSession, wanted: Vouch, sender: DpopSender, now: datetime) -> OwnRecord:
+def vouch(session: OAuthSession, wanted: Vouch, sender: DpopSender, clock: Callable[[], datetime]) -> OwnRecord:
     """Have a vouch written 10 s from now, in place of the one before. Raises ActionProblem or ScopeNeeded."""
     if wanted.did == session.person.did:
         raise ActionProblem(OWN)
@@ -48,23 +48,24 @@ def vouch(session: OAuthSession, wanted: Vouch, sender: DpopSender, now: datetim
         raise ActionProblem(TOO_LONG)
     if len(wanted.evidence) > EVIDENCE:
         raise ActionProblem(TOO_MANY)
+    now = clock()
     record = make_vouch(wanted.reason.strip(), wanted.evidence, now.astimezone(UTC).replace(tzinfo=None))
     draft = Draft(Act.VOUCH, wanted.did, "", VOUCH, wanted.did, record)
     if not covers(session, Act.VOUCH):
         _keep(session, draft, now)
         raise ScopeNeeded(Act.VOUCH)
     before = _read(session, wanted.did, sender)
-    return _put(session, draft, before, now)
+    return _put(session, draft, before, clock())  # reading it may have taken seconds
 
 
-def take_back(session: OAuthSession, did: str, sender: DpopSender, now: datetime) -> OwnRecord:
+def take_back(session: OAuthSession, did: str, sender: DpopSender, clock: Callable[[], datetime]) -> OwnRecord:
     """Have one's vouch deleted 10 s from now. Raises ActionProblem or ScopeNeeded."""
     if not covers(session, Act.TAKE_BACK_VOUCH):
         raise ScopeNeeded(Act.TAKE_BACK_VOUCH)
     before = _read(session, did, sender)
     if before is None:
         raise ActionProblem(NO_VOUCH)
-    return _put(session, Draft(Act.TAKE_BACK_VOUCH, did, "", VOUCH, did, None), before, now)
+    return _put(session, Draft(Act.TAKE_BACK_VOUCH, did, "", VOUCH, did, None), before, clock())
 
 
 def newest_asked(person: Person, dids: Iterable[str] | None = None) -> dict[str, OwnRecord]:

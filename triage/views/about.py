@@ -144,6 +144,7 @@ def facts_from_settings(readers: tuple[int, int] | None) -> Facts:
         objection_days=DAYS,
         is_recording=settings.STREAM_CLOCK,
         false_alarms=false_alarms() if readers is not None else {},
+        buys_speech=bool(settings.ELEVENLABS_API_KEY),
         publishes=(account.handle or account.did) if (account := service_account()) else "",
         pushes=push.is_offered(),
     )

@@ -120,15 +120,15 @@ def send(request: Request, snapshot: Snapshot) -> HttpResponse:
 
 
 @acting_page
-def take_back_approval(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Take back a published approval of one's own (`key`), 10 s from now."""
+def take_back_sent(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Take back what one sent in one's own name (`key`), 10 s from now."""
     require_reader(request)
     session = held_session(request)
     if session is None:
         raise ActionProblem(NO_ACCOUNT_TO_SEND)
     try:
         with acting_place(session.person.pk) as sender:
-            own_records.take_back_approval(session, request.POST.get("key", ""), sender, timezone.now())
+            own_records.take_back(session, request.POST.get("key", ""), sender, timezone.now)
     except own_records.ScopeNeeded as needed:
         return to_grant(request, needed.act)
     except (TooBusy, KeyProblem) as problem:

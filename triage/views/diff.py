@@ -26,9 +26,10 @@ from triage.access.sign_in import viewing
 from triage.context import present
 from triage.diff_page.facts import UNREADABLE, round_words, state_words, why_missing
 from triage.diff_page.page import DiffPage, Dismissals, change_page, comparison_page
-from triage.models import Person
+from triage.models import OwnRecord, Person
 from triage.presenters import queue as as_shown
 from triage.presenters import row_actions
+from triage.presenters.comments import own_account, sent_views
 from triage.presenters.lists import hiding_audits
 from triage.presenters.peers import PeerView, opinion_view
 from triage.presenters.pills import pill
@@ -37,10 +38,11 @@ from triage.presenters.row_actions import RowActs
 from triage.presenters.rows import ForgePlace, forge_place
 from triage.presenters.text import action_words
 from triage.presenters.vouching import vouching_shown
-from triage.services import actions
+from triage.services import actions, own_records
 from triage.services.reading_times import note_opened
 from triage.views.queue import reading, wants_fragment
 
+TAKEN_BACK = "sent to Tangled and taken back"
 ROUNDS_LISTED = 12  # the newest rounds offered for comparison
 
 
@@ -255,6 +257,7 @@ def history(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
     may_read_notes = viewing(request).role(subject.repository_key) >= Role.MAINTAINER
     hidden = read.hidden_because(snapshot, subject.author.did)
     has_change = subject.state in ("merged", "closed") and not hidden
+    session = held_session(request)
     shown: dict[str, object] = {
         "subject": subject,
         "hidden": hidden,
@@ -265,11 +268,13 @@ def history(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
         "changed": changed,
         "approved_round": approved_round(snapshot, changed) if changed else None,
         "peers": _peers(snapshot, subject) if has_change else (),
+        "sent": sent_views(session, uri).values(),
+        "account": own_account(session),
         "next": reverse("history", args=[uri]),
         **_forms(request, subject),
     }
     if subject.state == "merged":
-        shown |= vouching_shown(held_session(request), snapshot, subject.author.did, timezone.now())
+        shown |= vouching_shown(session, snapshot, subject.author.did, timezone.now())
     change = shown_change(request, snapshot, uri, None) if has_change else {}
     return render(request, "diff/history.html", change | {"has_change": has_change} | shown)
 
@@ -321,12 +326,21 @@ def _timeline(
             f", stays clean {shown.number} ({shown.interval})" if shown.number else ""
         )
         lines.append((judged.as_of, 1, TimelineLine(judged.as_of, "Sunstead", words, f"round {judged.round + 1}")))
+    records = own_records.newest_by_action(action.key for action in past)
     for action in past:
-        words, seen = visible(action_words(action, with_notes)), _seen_words(action.seen.round, action.seen.patch_id)
+        sent = _sent_words(records.get(action.key))
+        words = visible(action_words(action, with_notes and sent != TAKEN_BACK, sent))
+        seen = _seen_words(action.seen.round, action.seen.patch_id)
         lines.append(
             (action.known_from, 2, TimelineLine(action.made_at, visible(action.actor.name), words, seen, action))
         )
     return [line for *_, line in sorted(lines, key=lambda line: line[:2])]
+
+
+def _sent_words(record: OwnRecord | None) -> str:
+    if record is not None and record.action.undone_at is not None:
+        return TAKEN_BACK
+    return "sent to Tangled" if record and record.state == OwnRecord.State.WRITTEN else "not sent to Tangled"
 
 
 def _seen_words(number: int, patch_id: str | None) -> str:

@@ -186,11 +186,18 @@ def atom_feed(request: Request, name: str) -> HttpResponse:
 
 @require_safe
 def _feed(request: Request, name: str) -> HttpResponse:
+    secret, kind = name[: -len(SUFFIX)], name[-len(SUFFIX) :]
+    return answer_token(request, secret if kind == SUFFIX else "", _answer)
+
+
+def answer_token(
+    request: Request, secret: str, answer: Callable[[Request, Snapshot, ApiToken], HttpResponse]
+) -> HttpResponse:
+    """Return the answer to whoever holds this token with scope read; 404 for any other, 429 for guessing."""
     address, now = request.META.get("REMOTE_ADDR", ""), time.time()
     if wait := throttle.seconds_to_wait(PURPOSE, address, now):
         return _keep_private(HttpResponse(status=429, headers={"Retry-After": str(wait)}))
-    token, kind = name[: -len(SUFFIX)], name[-len(SUFFIX) :]
-    known_token = find_token(token, "read", timezone.now()) if kind == SUFFIX else None
+    known_token = find_token(secret, "read", timezone.now()) if secret else None
     if known_token is None:
         throttle.count_failure(PURPOSE, address, now)
         raise Http404
@@ -199,8 +206,7 @@ def _feed(request: Request, name: str) -> HttpResponse:
         return _keep_private(HttpResponse(status=429, headers={"Retry-After": str(wait)}))
     if request.snapshot is None:
         return _keep_private(HttpResponse(status=503, headers={"Retry-After": str(RETRY_SECONDS)}))
-    request.roles = roles_of(known_token.person)
-    return _keep_private(_answer(request, request.snapshot, known_token))
+    return _keep_private(answer(request, request.snapshot, known_token))
 
 
 def _answer(request: Request, snapshot: Snapshot, token: ApiToken) -> HttpResponse:
@@ -208,6 +214,7 @@ def _answer(request: Request, snapshot: Snapshot, token: ApiToken) -> HttpRespon
 
     A token for one repository gets only that one.
     """
+    request.roles = roles_of(token.person)
     filters, own_key = read_queue(request.GET), str(token.repo_key)
     repository_key = read.repository_key(snapshot, filters.repository) if filters.repository else own_key
     if repository_key is None or own_key not in ("", repository_key):

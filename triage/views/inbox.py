@@ -36,7 +36,7 @@ from triage.http_cache import unless_held
 from triage.models import Action, Person
 from triage.presenters import lane_heads, lists, row_actions, rows
 from triage.presenters import queue as as_shown
-from triage.presenters.comments import comment_views, not_on_forge, own_account
+from triage.presenters.comments import comment_views, not_on_forge, own_account, sent_views
 from triage.presenters.row_lines import pick_of
 from triage.presenters.rows import forge_place
 from triage.presenters.vouching import vouching_shown
@@ -162,19 +162,21 @@ def pane(
     session, told = held_session(request), more.facts.comments if more.facts else ()
     records = own_records.records_of(act.notes)
     merge_commands = row_actions.merge_commands(row, act, request.user)
-    notes = not_on_forge(told, act.notes, records)
+    notes, sent = not_on_forge(told, act.notes, records), sent_views(session, uri)
+    comments = comment_views(told, notes, records, session, sent)
+    with_comments = {one.sent for one in comments}
     merged = merged_here(uri) if act.can_act and act.is_approved and session else None
     return change | {
         "item": rows.row_view(row, present(snapshot), filters, more),
         "act": act,
         "approved_round": approved_round(snapshot, changed) if changed else None,
         "account": own_account(session),
-        "comments": comment_views(told, notes, records, session),
+        "comments": comments,
+        "sent": [one for one in sent.values() if one not in with_comments],
         "comment_count": row.comments + len(notes),
         "merge_commands": merge_commands,
         "merge_place": merge_place(snapshot, uri) if merge_commands and session and not merged else None,
         "publishable": row_actions.publishable_approval(act, session.person, uri) if session else None,
-        "published": own_records.published_approval(session.person, uri) if session else None,
         "merged_here": visible(str(merged.person)) if merged else "",
         **(vouching_shown(session, snapshot, row.author.did, now) if merged else {}),
         "unclear": unclear_attempt(uri, now) if merge_commands and session else None,

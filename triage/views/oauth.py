@@ -21,7 +21,7 @@ from ingest.atproto.syntax import LONGEST_DID, NAMESPACE
 from ingest.errors import OAuthRefused
 from ingest.oauth.dpop import DpopSender
 from ingest.oauth.records import COMMENT, LABEL, STATUS, VOUCH
-from ingest.oauth.scopes import IDENTITY, Act, act_scope, missing_scopes, scope_to_ask, service_scope
+from ingest.oauth.scopes import IDENTITY, Act, act_scope, missing_scopes, scope_to_ask
 from triage.access import throttle
 from triage.access.oauth.attempts import (
     AWAITED,
@@ -43,7 +43,7 @@ from triage.access.sign_in import SignInProblem, safe_next, show_problem, sign_i
 from triage.models import OAuthRequest, OAuthSession, Person
 from triage.presenters.comments import own_account
 from triage.services import own_records
-from triage.services.service_account import ConnectProblem, connect_grant
+from triage.services.service_account import ConnectProblem, connect_grant, needed_scope
 
 COOKIE = "oauth_browser"
 BUSY_SECONDS = 10
@@ -58,10 +58,13 @@ GRANTS = {
     Act.APPROVE: "write that you approved a version of a pull request into your repository",
     Act.TAKE_BACK_APPROVAL: "delete from your repository that you approved a version of a pull request",
     Act.LABEL: f"put labels on pull requests ({LABEL}) in your name",
+    Act.TAKE_BACK_LABEL: f"delete your labels on pull requests ({LABEL}) from your repository",
     Act.VOUCH: f"write and change your vouches ({VOUCH}) in your repository",
     Act.TAKE_BACK_VOUCH: f"delete your vouches ({VOUCH}) from your repository",
     Act.COMMENT: f"write comments on pull requests ({COMMENT}) into your repository",
+    Act.TAKE_BACK_COMMENT: f"delete your comments on pull requests ({COMMENT}) from your repository",
     Act.CLOSE: f"write that a pull request is closed or merged ({STATUS}) into your repository",
+    Act.TAKE_BACK_CLOSE: f"delete that a pull request is closed or merged ({STATUS}) from your repository",
 }
 log = logging.getLogger(__name__)
 
@@ -140,7 +143,7 @@ def _leave(request: Request, departure: Departure, words: str = "") -> HttpRespo
 def connect_service(request: Request) -> HttpResponse:
     """Lead an admin on to the server of the account as which this site shall publish."""
     require(request, "", Role.ADMIN)
-    scope = service_scope(settings.LEXICON_AUTHORITY, with_schemas=request.POST.get("schemas") == "yes")
+    scope = needed_scope(with_schemas=request.POST.get("schemas") == "yes")
     try:
         _count_start(request)
         with _explained(), sign_in_place(Waiting.START, _wide_network(request)) as sender:

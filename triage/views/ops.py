@@ -24,6 +24,7 @@ from triage.models import OutboxEntry
 from triage.presenters.freshness import Known, families
 from triage.presenters.lane_heads import count_open
 from triage.presenters.row_actions import left_out
+from triage.services.publishing import count_records, service_account
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -70,6 +71,7 @@ def _known(request: Request) -> Known:
         published_at=snapshot.published_at if snapshot else None,
         status=worker_status(),
         outbox=_outbox(),
+        publishing=_publishing(),
         now=time.time(),
         recorded=settings.STREAM_CLOCK,
     )
@@ -78,3 +80,10 @@ def _known(request: Request) -> Known:
 def _outbox() -> Mapping[str, int]:
     due = OutboxEntry.objects.filter(delivered_at=None, due_at__lte=timezone.now())
     return dict(due.values_list("kind").annotate(Count("pk")).order_by())
+
+
+def _publishing() -> Mapping[str, int]:
+    if service_account() is None:
+        return {}
+    counts = count_records()
+    return {"write": counts.to_write, "delete": counts.to_delete}

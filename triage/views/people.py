@@ -64,6 +64,7 @@ WORDS: Mapping[str, str] = {
     "pull.merged": "Merged on the knot",
     "pull.not_merged": "Tried to merge",
     "record.asked": "Asked for a record in their own name",
+    "record.deletion_asked": "Asked to take back a record of their own",
     "record.withdrawn": "Withdrew a record of their own",
     "publishing.connected": "Connected the account as which this site publishes",
     "publishing.retracted": "Took back everything that this site publishes",

@@ -10,12 +10,13 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
+from ingest.oauth.scopes import DEFINITION
 from scoring.queries import read
 from triage.access.permissions import Role, require
 from triage.access.requests import Request
 from triage.models import PublishedRecord
 from triage.services.publisher import HOUR, points_spent
-from triage.services.publishing import count_records, retract_all, service_account
+from triage.services.publishing import count_records, label_definition, retract_all, service_account
 
 SHOWN = 20  # records that the server refuses
 
@@ -34,6 +35,8 @@ def publishing(request: Request) -> HttpResponse:
         "repositories": read.watched_repositories(request.snapshot) if request.snapshot else (),
         "refused": PublishedRecord.objects.exclude(problem="").order_by("-changed_at")[:SHOWN],
         "authority": settings.LEXICON_AUTHORITY,
+        "lane_label": DEFINITION if settings.LANE_LABEL else "",
+        "definition": label_definition(),
         "has_address": bool(settings.PUBLIC_ORIGIN),
         "staged": settings.STAGED,
     }

@@ -51,10 +51,10 @@ def _send(request: Request, snapshot: Snapshot, did: str) -> None:
     try:
         with acting_place(session.person.pk) as sender:
             if "back" in request.POST:
-                vouching.take_back(session, did, sender, now)
+                vouching.take_back(session, did, sender, timezone.now)
                 return
             offered, chosen = vouching.work_of(snapshot, [did], now).get(did, []), request.POST.getlist("evidence")
             evidence = tuple(work.uri for work in offered if work.uri in chosen)
-            vouching.vouch(session, vouching.Vouch(did, request.POST.get("reason", ""), evidence), sender, now)
+            vouching.vouch(session, vouching.Vouch(did, request.POST.get("reason", ""), evidence), sender, timezone.now)
     except (TooBusy, KeyProblem) as problem:
         raise ActionProblem(NO_PLACE_TO_SEND) from problem

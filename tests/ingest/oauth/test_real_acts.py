@@ -90,6 +90,7 @@ def vouch(server: OwnServer, person: Account) -> None:
 ACTS: dict[Act, Callable[[OwnServer, Account], None]] = {
     Act.MERGE: merge,
     Act.CLOSE: create(STATUS),
+    Act.TAKE_BACK_CLOSE: delete(STATUS),
     Act.VOUCH: vouch,
     Act.TAKE_BACK_VOUCH: delete(VOUCH),
     Act.COMMENT: create(COMMENT),
@@ -97,6 +98,7 @@ ACTS: dict[Act, Callable[[OwnServer, Account], None]] = {
     Act.APPROVE: create(APPROVAL),
     Act.TAKE_BACK_APPROVAL: delete(APPROVAL),
     Act.LABEL: create(LABEL),
+    Act.TAKE_BACK_LABEL: delete(LABEL),
 }
 
 

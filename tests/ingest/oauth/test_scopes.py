@@ -132,7 +132,7 @@ def test_the_metadata_names_letter_for_letter_whatever_may_be_asked() -> None:
     every = every_scope(OWN).split()
     assert len(every) == len(set(every)), "a server refuses a scope that is named twice"
     asked = {scope for act in Act for other in Act for scope in scope_to_ask(act_scope(act, OWN), other, OWN).split()}
-    asked |= {scope for schemas in (False, True) for scope in service_scope(OWN, schemas).split()}
+    asked |= {scope for more in (False, True) for scope in service_scope(OWN, more, more).split()}
     assert asked == set(every)
 
 

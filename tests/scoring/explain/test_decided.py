@@ -107,7 +107,7 @@ def test_where_the_lane_starts_decides_the_place_of_a_known_author_and_is_named_
         (ChangeOutline(files=2, own=True, tests_fail=True), "Author may push; tests fail"),
         (ChangeOutline(files=2, shadow=True), "41 of 42 merged; fast lane not open here"),
         (ChangeOutline(files=2, shadow=True, tests_fail=True), "41 of 42 merged; fast lane not open here"),
-        (ChangeOutline(files=2, claimed=True), "Author marked this merged; Git says no"),
+        (ChangeOutline(files=2, claimed=True), "Author marked it merged; nothing shows it"),
     ],
 )
 def test_a_row_of_the_fast_lane_names_the_record_and_what_the_scanners_found(change: ChangeOutline, words: str) -> None:

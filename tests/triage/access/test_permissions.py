@@ -112,6 +112,9 @@ TABLE: dict[str, tuple[str, str]] = {
     "api_reference": ("GET /api", "200 200 200 200 200 200 200"),  # as the document: no person, no figure
     "docs": ("GET /docs", "302 302 302 302 302 302 302"),  # to the API page
     "feed": ("GET /feed/made-up.atom", "404 404 404 404 404 404 404"),  # a token opens it, whoever is signed in
+    "briefing": ("GET /briefing", "sign sign 403 403 200 200 200"),
+    "GET /briefing": ("GET /briefing", "sign sign 403 403 200 200 200"),  # a page for whoever does not ask for JSON
+    "briefing_feed": ("GET /feed/made-up/briefing.rss", "404 404 404 404 404 404 404"),  # as the other feed
     "set_password": ("GET /sign-in/password", "sign sign 200 200 200 200 200"),
     "sign_in": ("GET /sign-in", "200 200 302 302 302 302 302"),
     "sign_in_link": ("POST /sign-in/made-up", "403 403 403 403 403 403 403"),
@@ -127,7 +130,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "vouch": (f"POST /c/{MARA}/vouch", "sign sign 403 403 302 302 302"),  # their own record
     "merge": (f"POST /act/merge uri={OFFERED}", "sign sign 403 403 403 400 400"),
     "label_lane": (f"POST /act/label uri={OFFERED}", "sign sign 403 403 403 400 400"),
-    "take_back_approval": ("POST /act/unpublish key=made-up", "sign sign 403 400 400 400 400"),
+    "take_back_sent": ("POST /act/take-back key=made-up", "sign sign 403 400 400 400 400"),
     "send_kept": ("POST /act/send key=made-up", "sign sign 403 400 400 400 400"),  # they wrote nothing
     "notifications": ("GET /notifications", "sign sign 403 403 200 200 200"),
     "subscribe_browser": ("POST /notifications/subscribe endpoint=made-up", "sign sign 403 403 404 404 404"),

@@ -6,6 +6,7 @@ from urllib.parse import quote
 import pytest
 from django.test import Client
 from playwright.sync_api import Locator, Page, Route, expect
+from pytest_django import Settings
 
 from ingest.oauth.scopes import Act, act_scope
 from tests.conftest import looks
@@ -13,6 +14,7 @@ from tests.scoring.small import OFFERED
 from tests.triage.acting.test_bulk import ALL
 from tests.triage.conftest import OpenPage
 from tests.triage.worlds.acting_site import ANA, BEN, NOON, ActingSite, fast_site
+from tests.triage.worlds.labelling import define_label, give_push, tell_lanes
 from triage.access.oauth.sessions import IN_BROWSER
 from triage.models import Action, OAuthSession, OwnRecord, Person
 
@@ -31,7 +33,7 @@ def with_account(client: Client, scope: str) -> None:
 
 
 def test_a_comment_is_sent_undone_and_where_it_is_not_allowed_leads_to_the_page_that_says_so(
-    site: ActingSite, open_page: OpenPage
+    site: ActingSite, open_page: OpenPage, settings: Settings
 ) -> None:
     ana = site.maintainer(ANA, "ana.example")
     with_account(ana, act_scope(Act.COMMENT, "org.sunstead"))
@@ -54,6 +56,17 @@ def test_a_comment_is_sent_undone_and_where_it_is_not_allowed_leads_to_the_page_
     page.get_by_role("link", name="Back").click()
     send = page.locator("#part-comments").get_by_role("button", name="Send to Tangled")
     expect(send).to_be_visible()
+    settings.LANE_LABEL = True
+    define_label()
+    tell_lanes(site)
+    give_push(site, ANA)
+    page.reload()
+    page.get_by_text("Label…").click()
+    expect(page.locator("details.say[open]")).to_contain_text(
+        "needs a human as a label (sh.tangled.label.op) into your"
+    )
+    page.get_by_role("button", name="Label", exact=True).click()
+    expect(page.get_by_role("main")).to_contain_text("repo:sh.tangled.label.op?action=create")
 
 
 def approve(page: Page) -> Locator:

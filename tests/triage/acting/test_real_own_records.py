@@ -11,15 +11,15 @@ from ingest.errors import OAuthRefused
 from ingest.oauth.records import COMMENT, LABEL, STATUS
 from ingest.oauth.resource import OwnServer
 from ingest.oauth.scopes import Act, act_scope
-from tests.ingest.stream.frames import REPO
 from tests.peers.network import Account
 from tests.scoring.small import OFFERED
 from tests.triage.access.oauth.conftest import Site
 from tests.triage.worlds.acting_site import ActingSite
+from tests.triage.worlds.labelling import define_label, tell_lanes
 from tests.triage.worlds.maintaining import Maintaining
 from triage import tasks
 from triage.access.oauth.client import web_sender
-from triage.models import Action, Change, OAuthSession, OwnRecord
+from triage.models import Action, Change, OAuthSession, OwnRecord, PublishedRecord
 
 pytestmark = pytest.mark.django_db
 Join = Callable[[str], Account]
@@ -192,25 +192,17 @@ def test_who_may_push_says_a_public_lane_as_a_label_of_tangled_where_the_experim
     ana: Maintaining, settings: Settings
 ) -> None:
     form = {"uri": OFFERED, "next": f"/pull/{OFFERED}"}
-    store = ana.site.result.store
-    with store.write() as txn:
-        reasons = '[{"code":"high_flag","params":{"count":1}}]'
-        txn.execute("update current_decisions set lane = 'needs_human', reasons = ?", [reasons])
-        txn.execute("update repository_settings set publish = 'delayed', publish_since = timestamp '2026-01-01'")
-    ana.site.publish()
-    settings.LANE_LABEL = "at://did:plc:ewvi7nxzyoun6zhxrhs64oiz/sh.tangled.label.definition/sunstead-lane"
+    tell_lanes(ana.site)
+    settings.LANE_LABEL = True
+    definition = define_label()
     assert (ana.browser.post("/act/label", form).status_code, "Label…" in ana.pane()) == (400, False), "no push"
-    with store.write() as txn:
-        number = txn.person_ids([ana.account.did])[ana.account.did]
-        txn.execute(
-            "insert into push_holders select repository_id, ?, 'collaborator', 'knot', null, null from repositories "
-            "where repo_key = ?",
-            [number, REPO],
-        )
-    ana.site.publish()
-    settings.LANE_LABEL, definition = "", settings.LANE_LABEL
+    ana.may_push()
+    settings.LANE_LABEL = False
     assert (ana.browser.post("/act/label", form).status_code, "Label…" in ana.pane()) == (400, False), "it is off"
-    settings.LANE_LABEL = definition
+    settings.LANE_LABEL = True
+    PublishedRecord.objects.update(cid="")
+    assert (ana.browser.post("/act/label", form).status_code, "Label…" in ana.pane()) == (400, False), "no definition"
+    PublishedRecord.objects.update(cid="bafy")
     assert "as a label (<bdi>sh.tangled.label.op</bdi>) into your repository" in ana.pane()
     assert ana.browser.post("/act/label", form)["Location"].startswith("/oauth/grant?act=label")
     ana.allow("label")
@@ -240,15 +232,17 @@ def test_an_approval_is_published_on_a_click_alone_and_taken_back(ana: Maintaini
     assert (record["value"]["round"], record["value"]["patchId"]) == (approval.round, approval.patch_id)
     assert "Publish approval" not in ana.pane()
     taken = {"key": OwnRecord.objects.get().key, "next": f"/pull/{OFFERED}"}
-    assert ana.browser.post("/act/unpublish", taken)["Location"].startswith("/oauth/grant?act=take_back_approval")
+    assert ana.browser.post("/act/take-back", taken)["Location"].startswith("/oauth/grant?act=take_back_approval")
     ana.allow("take_back_approval")
     ana.browser.post("/act", ana.site.form("release", version=1))
-    assert "Take back the published approval" in ana.pane(), "after it was revoked here too"
-    ana.browser.post("/act/unpublish", taken)
+    assert f"your <bdi>approval of round 1</bdi> (<bdi>{collection}</bdi>)" in ana.pane(), (
+        "once it was revoked here too"
+    )
+    ana.browser.post("/act/take-back", taken)
     assert ana.send() == 1
     assert ana.records(collection) == []
-    assert ana.browser.post("/act/unpublish", taken).status_code == 400
-    assert "Take back the published approval" not in ana.pane()
+    assert ana.browser.post("/act/take-back", taken).status_code == 400
+    assert "Take back" not in ana.pane()
 
 
 def test_the_worker_sends_what_is_due(ana: Maintaining, monkeypatch: pytest.MonkeyPatch) -> None:

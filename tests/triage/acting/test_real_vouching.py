@@ -138,7 +138,7 @@ def test_nobody_vouches_for_themselves_and_no_vouch_names_more_than_ten(ana: Mai
         (vouching.Vouch(MARA, evidence=tuple(work)), "at most 10 pull requests"),
     ):
         with pytest.raises(ActionProblem, match=said):
-            vouching.vouch(session, wanted, web_sender(), ana.site.now)
+            vouching.vouch(session, wanted, web_sender(), lambda: ana.site.now)
     assert not OwnRecord.objects.exists()
 
 

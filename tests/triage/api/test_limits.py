@@ -22,6 +22,7 @@ from triage.access.problems import NOTHING
 from triage.access.tokens import create_token, revoke_token
 from triage.api import api
 from triage.api.base import LIMITS, SMALL
+from triage.middleware import SHARED
 from triage.models import ApiToken, Maintainer, Person
 
 pytestmark = pytest.mark.django_db
@@ -202,7 +203,7 @@ def test_every_limit_is_of_an_operation_that_takes_a_body() -> None:
     assert {path for path in LIMITS if "POST" in TAKEN.get(path, ())} == set(LIMITS)
 
 
-@pytest.mark.parametrize("path", [path for path in TAKEN if path != "/leaderboard"])  # a page's address too
+@pytest.mark.parametrize("path", [path for path in TAKEN if path not in SHARED])
 def test_a_method_that_an_address_does_not_have_is_405_with_those_it_has(path: str) -> None:
     for method in set(METHODS) - TAKEN[path]:
         answer = program().generic(method, asked_for(path))
@@ -217,8 +218,8 @@ def test_an_answer_to_a_token_runs_nothing_sets_no_cookie_and_is_kept_for_nobody
     for client in (program("read", "review"), Client()):
         answer = (
             send(client, Asked.of(line), {})
-            if "/leaderboard" not in line
-            else client.get("/leaderboard", headers={"accept": "application/json"})
+            if Asked.of(line).path not in SHARED
+            else client.get(Asked.of(line).path, headers={"accept": "application/json"})
         )
         assert answer["Content-Security-Policy"] == NOTHING
         assert answer["X-Content-Type-Options"] == "nosniff"

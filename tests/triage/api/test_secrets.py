@@ -25,6 +25,7 @@ from triage.views import contributor
 pytestmark = pytest.mark.django_db
 NAMED = {  # what only the environment holds
     "ANTHROPIC_API_KEY": "sk-ant-planted-0123456789",
+    "ELEVENLABS_API_KEY": "sk_planted-voice",
     "WEBHOOK_URL": "https://hooks.example.test/planted-hook",
     "OTLP_HEADERS": {"Authorization": "Basic planted-traces"},
 }
@@ -60,6 +61,7 @@ def planted(admin: Client, settings: Settings) -> Mapping[str, str]:
         "decision link": make_link(person, MARA, REPO, OFFERED, now),
         "session": str(admin.session.session_key),
         "Claude": "sk-ant-planted-0123456789",
+        "ElevenLabs": "sk_planted-voice",
         "webhook": "planted-hook",
         "traces": "planted-traces",
     } | {name: str(getattr(configured, name)) for name in KEYS}

@@ -1,8 +1,9 @@
 """An owner's first day in Chromium, all of it in their own name: real web, worker, data server, directory and stream.
 
 They begin an empty site by signing in on their server's own pages, watch two repositories, approve and merge one pull
-request, comment on another and vouch for the author. Only the knot is a stand-in, which checks every token, and the
-other people write from outside: the two repositories and pull requests are written at the data server without a page.
+request, comment on another, vouch for the author, and take the comment and the vouch back. Only the knot is a stand-in,
+which checks every token, and the other people write from outside: the two repositories and pull requests are written at
+the data server without a page.
 """
 
 import gzip
@@ -30,6 +31,7 @@ from tests.scoring.offered import CLEAN
 from tests.triage.conftest import ARGUMENTS
 from tests.triage.morning.overheard import ANSWERED, HEADERS, SENT, keys_of, secrets_sent, texts_below
 from tests.triage.morning.real_site import RealSite, is_there, started_site
+from tests.triage.pictures.pictures import LOOKS, TARGET, faults_of
 from tests.triage.windows import Windows, is_complaint
 from tests.waiting import PATIENT_MS, wait_for
 
@@ -176,9 +178,21 @@ def open_pull(page: Page, uri: str, title: str) -> None:
     expect(page.get_by_role("heading", name=title).first).to_be_visible()
 
 
+def picture(page: Page, name: str) -> None:
+    """The page in every look, where `make screenshots` asks for it; fails on what would not be shipped."""
+    for look, width, scheme in LOOKS if TARGET else ():
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 900})
+        page.screenshot(path=Path(TARGET) / f"own-name-{name}.{look}.png", full_page=True)
+        assert faults_of(page) == [], f"{name}.{look}"
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size({"width": 1440, "height": 900})
+
+
 def allow_it(page: Page) -> None:
     """The page that says what one act writes, and from there over the server's own pages and back."""
     expect(page.get_by_role("heading", level=1)).to_have_text("Allow it at your server")
+    picture(page, f"allow-{dict(parse_qsl(urlsplit(page.url).query))['act']}")
     page.get_by_role("button", name="Ask my server").click()
     say_yes_at_their_server(page)
 
@@ -187,6 +201,7 @@ def comment(page: Page, day: Day, uri: str) -> None:
     open_pull(page, uri, SWEPT)
     page.locator("summary", has_text="Comment").click()
     page.locator("#say-comment").fill(WORDS)
+    picture(page, "comment")
     page.get_by_role("button", name="Comment on Tangled").click()
     allow_it(page)
     assert day.written(COMMENT) == [], "allowing it sends nothing"
@@ -204,6 +219,7 @@ def merge(page: Page, day: Day, uri: str) -> None:
     ready = page.locator("summary", has_text="Merge…")
     wait_for(lambda: page.reload() and ready.count(), what="the approval")
     ready.click()
+    picture(page, "merge")
     page.get_by_role("button", name="Merge", exact=True).click()
     allow_it(page)
     assert day.knot.merged == [], "allowing it merges nothing"
@@ -225,6 +241,7 @@ def vouch(page: Page, day: Day, uri: str) -> None:
     page.locator("summary", has_text="Vouch").click()
     reason = page.get_by_label("Reason, if you want to give one")
     expect(page.get_by_label(MENDED)).to_be_checked()
+    picture(page, "vouch")
     reason.fill(REASON)
     page.get_by_role("button", name="Vouch", exact=True).click()
     allow_it(page)
@@ -244,6 +261,19 @@ def take_the_vouch_back(page: Page, day: Day) -> None:
     allow_it(page)
     page.get_by_role("button", name="Take my vouch back").click()
     wait_for(lambda: not day.written(VOUCH), what="the end of the vouch")
+
+
+def take_the_comment_back(page: Page, day: Day, uri: str) -> None:
+    open_pull(page, uri, SWEPT)
+    page.locator("summary", has_text="Take back…").click()
+    expect(page.locator(".say[open]")).to_contain_text(day.written(COMMENT)[0]["uri"])
+    page.evaluate("location.hash = 'part-comments'")  # a phone shows one part at a time
+    picture(page, "take-back")
+    page.get_by_role("button", name="Take back", exact=True).click()
+    allow_it(page)
+    page.locator("summary", has_text="Take back…").click()
+    page.get_by_role("button", name="Take back", exact=True).click()
+    day.notice(page, "the end of the comment", lambda: not day.written(COMMENT), "/", "no 1 comment")
 
 
 def find_no_secret(page: Page, day: Day, uri: str, scratch: Path) -> None:
@@ -292,6 +322,8 @@ def test_an_owner_begins_a_site_and_acts_on_it_in_their_own_name(
     for collection in (COMMENT, STATUS, VOUCH):
         (record,) = day.written(collection)
         expect(page.get_by_role("main")).to_contain_text(f"record: {record['uri']}")
+    picture(page, "changes")
     take_the_vouch_back(page, day)
+    take_the_comment_back(page, day, swept)
     find_no_secret(page, day, mended, tmp_path_factory.mktemp("scratch"))
     print(json.dumps(day.lags))  # noqa: T201  for docs/measurements.md: pytest -rP

@@ -300,9 +300,9 @@ def from_hsl(hue: int, saturation: int, lightness: int) -> str:
 
 
 # 34,000 before phones got a bar at the bottom, the parts of a pull request and actions behind More, without scripts.
-def test_own_css_and_javascript_stay_under_39_kilobytes() -> None:
+def test_own_css_and_javascript_stay_under_40_kilobytes() -> None:
     files = [path for folder in ("css", "js") for path in (PROJECT / "static" / folder).iterdir()]
-    assert sum(path.stat().st_size for path in files) < 39_000
+    assert sum(path.stat().st_size for path in files) < 40_000
 
 
 CSS = {path.stem: path.read_text() for path in (PROJECT / "static" / "css").glob("*.css")}

@@ -13,14 +13,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from pytest_django import Settings
 
 from ingest.worker.status import Status, encode, write_page
-from tests.ingest.stream.frames import SEED
+from tests.ingest.stream.frames import MARA, SEED
 from tests.triage.worlds.acting_site import invited
 from tests.triage.worlds.drawn_rows import NOW
 from tests.triage.worlds.pages_world import DrawnWorld, draw
 from tests.triage.worlds.site import Site
 from triage.access.tokens import create_token
 from triage.context import TWO_CLOCKS
-from triage.models import outbox
+from triage.models import PublishedRecord, ServiceAccount, outbox
 from triage.presenters import freshness
 from triage.presenters import text as words
 from triage.presenters.text import Freshness
@@ -271,6 +271,17 @@ def test_messages_that_the_worker_has_not_taken_are_counted_once_they_are_due(
     shown = gauges(client)
     assert shown["sunstead_outbox_due role"] == 2
     assert "sunstead_outbox_due action" not in shown
+
+
+def test_public_records_that_wait_are_counted_by_what_is_to_be_done(client: Client, world: DrawnWorld) -> None:
+    assert not any(name.startswith("sunstead_publishing_waiting") for name in gauges(client)), "nothing is published"
+    now = datetime.now(UTC)
+    ServiceAccount.objects.create(did=MARA, server="https://pds.example.test", connected_at=now)
+    for number, record in enumerate([{}, {}, None]):
+        row = {"rkey": str(number), "record": record, "waits": True, "changed_at": now, "due_at": now}
+        PublishedRecord.objects.create(collection="org.sunstead.assessment", **row)
+    shown = gauges(client)
+    assert (shown["sunstead_publishing_waiting write"], shown["sunstead_publishing_waiting delete"]) == (2, 1)
 
 
 def test_gauges_are_for_readers_who_say_who_they_are_also_where_anybody_may_read_pages(

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from pytest_django import Settings
 
-from ingest.oauth.scopes import Act, act_scope, missing_scopes, service_scope
+from ingest.oauth.scopes import DEFINITION, Act, act_scope, missing_scopes, service_scope
 from tests.ingest.stream.frames import REPO
 from tests.peers.network import Account
 from tests.triage.access.oauth.conftest import Site
@@ -63,7 +64,7 @@ def test_by_a_grant_of_exactly_its_collections_the_site_publishes(
     account = join("service")
     assert "No account is connected, so nothing is published." in admin.get("/publishing").content.decode()
     page = connect(oauth_site, admin, account)
-    assert "by a grant of two collections" in page
+    assert "by a grant of its collections" in page
     session = OAuthSession.objects.get()
     assert not missing_scopes(session.scope, service_scope(OWN))
     for more in (service_scope(OWN, with_schemas=True), act_scope(Act.COMMENT, OWN), act_scope(Act.MERGE, OWN)):
@@ -83,6 +84,28 @@ def test_by_a_grant_of_exactly_its_collections_the_site_publishes(
     tell(site, publisher, 1, 2)
     assert records_of(oauth_site.network, account.did, ASSESSMENT) == {}
     assert "Everything is being taken back." in admin.get("/publishing").content.decode()
+
+
+def test_the_label_is_asked_for_only_where_the_experiment_is_on_and_its_refusal_holds_up_nothing_else(
+    oauth_site: Site, site: ActingSite, admin: Client, join: Join, settings: Settings
+) -> None:
+    account, with_label = join("service"), service_scope(OWN, with_label=True)
+    assert DEFINITION not in connect(oauth_site, admin, account)
+    assert missing_scopes(OAuthSession.objects.get().scope, with_label) == [f"repo:{DEFINITION}"]
+    publisher = Publisher(web_sender(), lambda: site.now)
+    settings.LANE_LABEL = True
+    tell(site, publisher, 1)
+    assert len(records_of(oauth_site.network, account.did, ASSESSMENT)) == 1
+    page = admin.get("/publishing").content.decode()
+    for words in ("The definition of the label is not published yet.", f"repo:{DEFINITION}", "sunstead-lane</span>"):
+        assert words in page
+    page = connect(oauth_site, admin, account, scope=service_scope(OWN))
+    assert f"Not connected: the account does not allow its collections (repo:{DEFINITION})" in page
+    connect(oauth_site, admin, account)
+    assert missing_scopes(OAuthSession.objects.get(ended_at=None).scope, with_label) == []
+    tell(site, publisher, 1)
+    assert list(records_of(oauth_site.network, account.did, DEFINITION)) == ["sunstead-lane"]
+    assert f"at://{account.did}/{DEFINITION}/sunstead-lane</code>" in admin.get("/publishing").content.decode()
 
 
 def test_a_grant_that_ends_stops_it_with_one_sentence_and_nothing_is_lost(

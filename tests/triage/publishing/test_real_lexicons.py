@@ -12,7 +12,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from ingest.oauth.scopes import SCHEMA
+from ingest.oauth.scopes import DEFINITION, SCHEMA
 from ingest.records.registry import documents
 from scoring.queries import read
 from scoring.queries.read import Outcome, PublicLane
@@ -25,12 +25,14 @@ from triage.services.publishing import note_lanes
 
 pytestmark = pytest.mark.django_db
 CHECKER = PROJECT / "tests" / "peers" / "lexicons.mjs"
+WRONG = {ASSESSMENT: "decision", DEFINITION: "valueType"}
 
 
-def check(network: RealNetwork, account: Account, records: list[Any], authority: str = OWN) -> dict[str, Any]:
-    """Ask the reference code."""
+def check(network: RealNetwork, account: Account, records: list[Any], *foreign: Any) -> dict[str, Any]:
+    """Ask the reference code; `foreign` are lexicons of others."""
     told = {
-        "documents": list(documents(authority).values()),
+        "documents": list(documents(OWN).values()),
+        "foreign": foreign,
         "did": account.did,
         "plc": network.port_of(PLC_HOST),
         "pds": network.pds_port,
@@ -63,9 +65,10 @@ def made_up(number: int, draws: random.Random) -> PublicLane:
 
 
 def test_the_reference_resolves_every_schema_and_finds_generated_records_valid(
-    publishing: PublishingSite, count: Count, settings: Settings, capsys: pytest.CaptureFixture[str]
+    publishing: PublishingSite, count: Count, settings: Settings, capsys: pytest.CaptureFixture[str], shared: Path
 ) -> None:
     settings.OPERATOR_NAME, settings.OPERATOR_CONTACT = "Ana", "mailto:ana@site.example"
+    settings.LANE_LABEL = True
     call_command("publish_lexicons")
     told = capsys.readouterr().out
     assert f'_lexicon.sunstead.org TXT "did={publishing.account.did}"' in told
@@ -73,11 +76,12 @@ def test_the_reference_resolves_every_schema_and_finds_generated_records_valid(
     draws = random.Random(4)
     note_lanes([made_up(number, draws) for number in range(count(50, 200))], "delayed", publishing.site.now)
     records = [{"$type": row.collection, **row.record} for row in PublishedRecord.objects.all()]
-    assert {one["$type"] for one in records} == {ASSESSMENT, SERVICE}
-    wrong = {**records[0], "decision": 3}
-    answer = check(publishing.network, publishing.account, [*records, wrong])
+    assert {one["$type"] for one in records} == {ASSESSMENT, SERVICE, DEFINITION}
+    wrong = [{**next(one for one in records if one["$type"] == kind), name: 3} for kind, name in WRONG.items()]
+    tangled = json.loads((shared / "lexicons" / f"{DEFINITION}.json").read_text())
+    answer = check(publishing.network, publishing.account, [*records, *wrong], tangled)
     assert answer["resolved"] == sorted(documents(OWN))
-    assert len(answer["invalid"]) == 1, answer["invalid"]
+    assert len(answer["invalid"]) == len(WRONG), answer["invalid"]
     call_command("publish_lexicons")
     assert capsys.readouterr().out.count("is published already.") == len(documents(OWN))
 

@@ -20,13 +20,15 @@ from ingest.http.fetcher import Fetcher
 from ingest.oauth.app_password import PasswordServer
 from ingest.oauth.dpop import DpopSender
 from ingest.oauth.resource import StoredRecord
+from ingest.oauth.scopes import DEFINITION
 from ingest.records.assessment import assessment_key
 from scoring.queries import read
 from tests.conftest import Count
-from tests.ingest.stream.frames import MARA
+from tests.ingest.stream.frames import ANA, MARA
 from tests.pipeline import At
 from tests.scoring.pipeline.offered_world import SECOND
 from tests.scoring.small import OFFERED
+from tests.triage.publishing.test_public_lanes import draw
 from tests.triage.worlds.publishing_site import (
     ASSESSMENT,
     PLC,
@@ -40,10 +42,10 @@ from triage import tasks
 from triage.models import LeaderboardWish, PublishedRecord, PublishingPoints, ServiceAccount
 from triage.services import publisher
 from triage.services.erasure import forget_account, said_by
-from triage.services.publisher import CREATE, DAY, DELETE, FOR_DELETIONS, HOUR, spend_points
-from triage.services.publishing import forget_published, note_lanes, publishing_notes, retract_all
+from triage.services.publisher import CREATE, DAY, DELETE, FOR_DELETIONS, HOUR, UPDATE, points_spent, spend_points
+from triage.services.publishing import forget_published, label_definition, note_lanes, publishing_notes, retract_all
 from triage.services.service_account import ConnectProblem, connect_password, open_server
-from trustsite.publishing import publishing_check
+from trustsite.publishing import look_at, publishing_check
 
 pytestmark = pytest.mark.django_db
 HOUR_LONG = timedelta(hours=1)
@@ -68,8 +70,22 @@ def test_a_decided_pull_request_is_told_as_its_record_where_the_repository_publi
     assert publishing.records(SERVICE)["self"]["collections"] == [ASSESSMENT, SERVICE]
     assert publishing.prove(assessment_key(OFFERED)).record == record
     assert publishing.tell() == 0
+
+
+def test_the_whole_repository_names_neither_an_unanswered_audit_nor_anything_of_a_repository_that_is_off(
+    publishing: PublishingSite,
+) -> None:
+    for uri in (OFFERED, SECOND):
+        publishing.site.merge(uri)
+    publishing.tell()
+    assert MARA.encode() not in publishing.car()
+    publishing.choose("decided")
+    draw(publishing.site.result, SECOND)
+    assert publishing.tell() == 2
+    assert (MARA.encode() in publishing.car(), ANA.encode() in publishing.car()) == (True, False)
     publishing.choose("off")
     assert (publishing.tell(), publishing.records(), publishing.table()) == (2, {}, {})
+    assert MARA.encode() not in publishing.car()
 
 
 def test_many_changes_end_as_the_table_within_the_points_of_every_hour(
@@ -322,6 +338,53 @@ def test_after_a_restore_the_repository_follows_the_table(publishing: Publishing
     assert set(publishing.records()) == {assessment_key(lane(number).uri) for number in (1, 4)}
 
 
+def test_rows_that_were_lost_find_their_records_and_nothing_is_written_again(publishing: PublishingSite) -> None:
+    publishing.tell_these([lane(1), lane(2)])
+    before, spent = publishing.records(), points_spent(publishing.site.now, HOUR_LONG)
+    PublishedRecord.objects.all().delete()
+    publishing.after(minutes=5)
+    publishing.restart()
+    publishing.tell_these([lane(1), lane(2, "fast_lane")])
+    kept, changed = assessment_key(lane(1).uri), assessment_key(lane(2).uri)
+    assert publishing.records() == publishing.table()
+    assert publishing.records()[kept] == before[kept]
+    assert publishing.records()[changed]["decision"] == "fast_lane"
+    assert points_spent(publishing.site.now, HOUR_LONG) == spent + UPDATE, "the service's record stayed too"
+
+
+def test_the_label_of_tangled_is_defined_while_the_experiment_is_on_and_other_definitions_are_left_alone(
+    publishing: PublishingSite, settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = publishing.account.did
+    publishing.account.create(DEFINITION, {"name": "by hand"}, "other")
+    assert (publishing.tell(), list(publishing.records(DEFINITION))) == (0, ["other"])
+    settings.LANE_LABEL = True
+    assert (publishing.tell(), label_definition()) == (1, f"at://{own}/{DEFINITION}/sunstead-lane")
+    record = publishing.records(DEFINITION)["sunstead-lane"]
+    assert {"sunstead-lane": record} == publishing.table(DEFINITION)
+    assert (record["name"], record["scope"], record["multiple"]) == ("sunstead-lane", ["sh.tangled.repo.pull"], False)
+    assert record["valueType"]["enum"] == ["fast-lane", "needs-human", "withdrawn"]
+    publishing.restart()
+    publishing.after(hours=1)
+    assert (publishing.tell(), publishing.said()) == (0, ""), "it stands, and the other one is nobody's stray"
+    call_command("service_account", "--status")
+    told = capsys.readouterr().out
+    assert f"The definition of the label is at://{own}/{DEFINITION}/sunstead-lane." in told
+    assert "It holds 1 record, and this site knows of 1." in told
+    publishing.account.put(f"at://{own}/{DEFINITION}/sunstead-lane", {**record, "name": "another"})
+    publishing.restart()
+    publishing.tell()
+    assert publishing.records(DEFINITION)["sunstead-lane"] == record
+    settings.LANE_LABEL = False
+    assert (label_definition(), publishing.tell(), list(publishing.records(DEFINITION))) == ("", 1, ["other"])
+    settings.LANE_LABEL = True
+    publishing.after(minutes=1)
+    publishing.tell()
+    retract_all(None, publishing.site.now)
+    publishing.tell()
+    assert (label_definition(), list(publishing.records(DEFINITION))) == ("", ["other"])
+
+
 class Listed(StoredRecord, frozen=True, weakref=True):
     """One that can be watched: whether anybody still holds it."""
 
@@ -418,6 +481,34 @@ def test_an_account_that_moved_is_looked_up_anew(publishing: PublishingSite, mon
     assert publishing.records() == publishing.table()
 
 
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        (["did={}"], "leads to its schemas"),
+        ([], "has no TXT record of a DID"),
+        (["v=spf1"], "has no TXT record of a DID"),
+        (["did={}", "did=did:plc:another"], "and did=did:plc:another: set"),
+    ],
+)
+def test_the_doctor_looks_whether_the_operators_own_domain_leads_to_the_schemas(
+    publishing: PublishingSite, settings: Settings, texts: list[str], words: str
+) -> None:
+    account, asked = ServiceAccount.objects.get(), list[str]()
+
+    def answer(name: str) -> list[str]:
+        asked.append(name)
+        return [text.format(account.did) for text in texts]
+
+    sender = DpopSender(Fetcher(publishing.network.origin, texts=answer))
+    assert all(is_fine for is_fine, _ in look_at(account, sender))
+    assert asked == [], "org.sunstead is not theirs"
+    settings.LEXICON_AUTHORITY = "com.example"
+    (found,) = (found for found in look_at(account, sender) if "_lexicon.example.com" in found[1])
+    assert asked == ["_lexicon.example.com"]
+    assert (found[0], words in found[1]) == (words == "leads to its schemas", True)
+    sender.fetcher.close()
+
+
 def test_records_under_another_authority_are_taken_back(publishing: PublishingSite, settings: Settings) -> None:
     publishing.tell_these([lane(1)])
     settings.LEXICON_AUTHORITY = "com.example"
@@ -454,5 +545,9 @@ def test_the_command_and_the_doctor_say_how_the_account_is(
     assert check(patient)[0]  # ty: ignore[invalid-argument-type]
     publishing.account.create(ASSESSMENT, {"decision": "needs_human"}, "made-up")
     assert "It holds 4 records, and this site knows of 3" in check(patient)[1]  # ty: ignore[invalid-argument-type]
+    refusal = {"problem": "pds.example.test refused (InvalidRecord); nothing was done"}
+    PublishedRecord.objects.filter(rkey="self").update(**refusal)
+    found = check(patient)  # ty: ignore[invalid-argument-type]
+    assert found == (False, f"The server refuses 1 record, such as self: {refusal['problem']}.")
     call_command("service_account", "--retract-all")
     assert "The worker deletes 3 records now." in capsys.readouterr().out

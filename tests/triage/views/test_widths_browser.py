@@ -118,6 +118,12 @@ def test_below_1088_list_and_pane_are_two_pages_and_above_they_stand_beside_each
         assert who
         assert checks
         assert (who["x"] >= change["x"] + change["width"], who["y"] == checks["y"]) == (beside, not beside), width
+    page.goto("/")
+    for width in (320, 390, 1087, 1344):
+        page.set_viewport_size({"width": width, "height": 900})
+        tops = page.locator("#tiles .tile").evaluate_all("all => all.map(one => one.getBoundingClientRect().top)")
+        assert len(set(tops)) == 1 < len(tops), "the lanes stand in one line"
+    page.goto(OPEN)
     for width in (1344, 1440):
         page.set_viewport_size({"width": width, "height": 900})
         search, tiles = (page.locator(one).bounding_box() for one in ("#filter-text", "#tiles"))

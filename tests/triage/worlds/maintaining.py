@@ -11,6 +11,7 @@ from tests.peers.network import Account
 from tests.scoring.small import OFFERED
 from tests.triage.access.oauth.conftest import Site
 from tests.triage.worlds.acting_site import ActingSite
+from tests.triage.worlds.labelling import give_push
 from triage.access.oauth.client import web_sender
 from triage.models import Maintainer, Person
 from triage.services import own_records
@@ -44,6 +45,10 @@ class Maintaining:
         """Let time pass, and the worker send what is due."""
         self.site.after(seconds)
         return own_records.send_due(web_sender(), lambda: self.site.now)
+
+    def may_push(self) -> None:
+        """Make the knot say that they may push to the repository, and publish it."""
+        give_push(self.site, self.account.did)
 
     def records(self, collection: str) -> list[dict[str, Any]]:
         """What the data server holds."""

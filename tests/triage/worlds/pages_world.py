@@ -311,7 +311,7 @@ class DrawnWorld:
         """Nothing is settled."""
         return
 
-    def due_audits(self, snapshot: object) -> tuple[()]:
+    def due_audits(self, snapshot: object) -> Sequence[tuple[read.Subject, read.DueAudit]]:
         """Nothing was drawn."""
         return ()
 

@@ -47,6 +47,7 @@ def expositions(store: Store) -> tuple[str, str]:
         published_at=now.replace(tzinfo=None),
         status=Status(written_at=now.timestamp(), cursor_us=1),
         outbox={"role": 1},
+        publishing={"write": 1, "delete": 0},
         now=now.timestamp(),
         recorded=False,
     )

@@ -12,7 +12,7 @@ from ingest.http.fetcher import Fetcher
 from ingest.oauth.dpop import DpopSender
 from ingest.oauth.resource import DataServer
 from ingest.oauth.scopes import SCHEMA
-from ingest.records.registry import documents
+from ingest.records.registry import documents, schema_host
 from triage.access.oauth.keys import KeyProblem
 from triage.access.oauth.sessions import SessionEnded
 from triage.services.publishing import service_account
@@ -41,8 +41,8 @@ class Command(BaseCommand):
             except (FetchProblem, KeyProblem) as problem:
                 sentence = NOT_ALLOWED if getattr(problem, "missing_scope", "") else str(problem)
                 raise CommandError(f"{sentence[:1].upper()}{sentence[1:]}.", returncode=1) from problem
-        domain = ".".join(reversed(settings.LEXICON_AUTHORITY.split(".")))
-        self.stdout.write(f'They are found once the domain says so: _lexicon.{domain} TXT "did={account.did}"')
+        host = schema_host(settings.LEXICON_AUTHORITY)
+        self.stdout.write(f'They are found once the domain says so: {host} TXT "did={account.did}"')
 
 
 def _publish(server: DataServer) -> Iterator[str]:

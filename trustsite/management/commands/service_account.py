@@ -14,12 +14,12 @@ from ingest.http.fetcher import Fetcher
 from ingest.oauth.dpop import DpopSender
 from triage.models import ServiceAccount
 from triage.services.publisher import HOUR, points_spent
-from triage.services.publishing import count_records, retract_all, service_account
+from triage.services.publishing import count_records, label_definition, retract_all, service_account
 from triage.services.service_account import ConnectProblem, connect_password
-from trustsite.publishing import look_at
+from trustsite.publishing import describe_refused, look_at
 
 BY_GRANT = (
-    "{origin}/publishing connects {name}: open it as an admin of the site, and allow its two collections at the "
+    "{origin}/publishing connects {name}: open it as an admin of the site, and allow its collections at the "
     "account's own server. An app password opens the whole account; where there is no browser, add --app-password."
 )
 
@@ -79,8 +79,10 @@ def _describe() -> list[str]:
         f"{counts.to_delete:,} to be deleted.",
         f"{points_spent(now, timedelta(hours=1)):,} of {HOUR:,} points were spent in the last hour.",
     ]
+    lines += [f"The definition of the label is {uri}."] if (uri := label_definition()) else []
     lines += ["Everything is being taken back."] if account.retracting else []
     lines += [account.problem] if account.problem else []
+    lines += [refused] if (refused := describe_refused()) else []
     return lines + _ask_server(account)
 
 

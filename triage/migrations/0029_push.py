@@ -13,7 +13,7 @@ def end_after_a_day(apps, schema_editor):
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('triage', '0027_labels'),
+        ('triage', '0028_briefing'),
     ]
 
     operations = [
