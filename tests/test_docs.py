@@ -19,7 +19,7 @@ PATHS = {"DATA_ROOT", "DUCKDB_PATH", "PYG_ROOT", "STAGING_DIR", "DIFF_CORPUS_DIR
 SHOW = """
 import json
 from trustsite import settings
-keys = ("SECRET_KEY", "AUDIT_KEY", "WEBHOOK_KEY", "OAUTH_KEY", "TOMBSTONE_KEY")
+keys = ("SECRET_KEY", "AUDIT_KEY", "WEBHOOK_KEY", "PUSH_KEY", "OAUTH_KEY", "TOMBSTONE_KEY")
 shown = {name: value for name, value in vars(settings).items() if name.isupper() and name not in keys}
 print(json.dumps(shown, default=str))
 """

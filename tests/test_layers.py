@@ -10,7 +10,7 @@ from tests.sources import PROJECT
 # Groups inside a package: each imports only what stands left of it, and the modules beside it.
 ORDER = {
     "ingest": """
-        clock+errors+files+json_decoding http atproto oauth labels store records git lookups stream backfill
+        clock+errors+files+json_decoding http atproto oauth labels push store records git lookups stream backfill
         history_import erasure backup worker tasks
     """,
     "scoring": """
@@ -65,6 +65,7 @@ MAY_IMPORT = {
         "ingest.lookups.forge",  # a maintainer's click merges at once
         "ingest.lookups.records",
         "ingest.oauth",
+        "ingest.push",
         "ingest.records.assessment",
         "ingest.records.fields",
         "ingest.store",
@@ -77,7 +78,7 @@ MAY_IMPORT = {
 ONLY_IN = {
     "duckdb": ("ingest",),
     "websockets": ("ingest", "trustsite/standins"),
-    "joserfc": ("ingest/oauth",),
+    "joserfc": ("ingest/oauth", "ingest/push"),
     "ninja": ("triage",),
     "django_htmx": ("triage",),
 }
@@ -98,6 +99,7 @@ PURE_IN = {
     "ingest/atproto": "*",
     "ingest/labels": "signing",
     "ingest/oauth": "client records scopes",
+    "ingest/push": "message",
     "scoring": "formatting thresholds types",
     "scoring/anonymise": "*",
     "scoring/certificates": "certificate in_force issue lane_counts sample_size threshold threshold_queries",

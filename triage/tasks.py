@@ -20,7 +20,7 @@ from triage.access.oauth.keys import remove_unbound_keys
 from triage.access.oauth.sessions import end_unused, revoke_ended
 from triage.models import Label
 from triage.models.outbox import next_due
-from triage.services import own_records, snoozing
+from triage.services import own_records, push, snoozing
 from triage.services.actions import WINDOW
 from triage.services.deliveries import deliver
 from triage.services.labels import update_labels
@@ -31,7 +31,7 @@ from triage.services.webhooks import forget, note_changes, send_due
 
 log = logging.getLogger(__name__)
 EVERY_SECONDS = 60.0  # the sweep comes that often anyway
-NEWEST_TABLE = "triage_label"
+NEWEST_TABLE = "triage_pushsubscription"
 ON_THE_QUEUE = 1_000  # without a worker nothing is taken off the queue
 
 
@@ -74,16 +74,31 @@ def deliver_outbox() -> None:
 @huey.lock_task("tell_webhook")
 @with_accounts
 def tell_webhook() -> None:
-    """Write down changes since the webhook's last messages, and send what is due; do nothing without a webhook.
+    """Note what changed, write what the webhook and people's browsers are told, and send the webhook's due messages.
 
-    It has its own hop, for which nothing else waits: it takes half a minute and one try at most.
+    Do nothing where nobody is told. It has its own hop, for which nothing else waits: it takes half a minute and one
+    try at most.
     """
-    if settings.WEBHOOK_URL:
-        runtime = current()
-        note_changes(runtime.store, timezone.now())
-        send_due(Receiver(settings.WEBHOOK_URL, runtime.fetcher.leash), timezone.now)
+    runtime, now = current(), timezone.now()
+    if push.is_wanted():
+        note_changes(runtime.store, now, bool(settings.WEBHOOK_URL))
+        push.note_pushes(now)
+        if push.waits():
+            send_pushes()
+    elif settings.WEBHOOK_URL:
+        note_changes(runtime.store, now)
     else:
         forget()
+    if settings.WEBHOOK_URL:
+        send_due(Receiver(settings.WEBHOOK_URL, runtime.fetcher.leash), timezone.now)
+
+
+@huey.task()
+@huey.lock_task("send_pushes")
+@with_accounts
+def send_pushes() -> None:
+    """Send what is due to people's browsers; slow push services keep nobody else waiting."""
+    push.send_pushes(current().fetcher, timezone.now)
 
 
 _publishers: list[Publisher] = []  # of this process: a new one compares first

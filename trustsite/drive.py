@@ -46,6 +46,7 @@ KEYS = {
     "audit": ", or delete it; then audits use a new key",
     "tombstones": "",
     "webhook": ", or delete it and give the receiver of the webhook the new one",
+    "push": ", or delete it; then everybody turns on notifications again",
     "oauth": ", or delete it; then everybody who signed in with their AT Protocol account signs in again",
 }
 CACHES = {

@@ -77,6 +77,9 @@ WEBHOOK_KEY = SimpleLazyObject(partial(drive.key, ROOT, "webhook"))  # signs mes
 OAUTH_KEY = SimpleLazyObject(partial(drive.key, ROOT, "oauth"))  # encrypts the secrets of AT Protocol sign-ins
 OAUTH_CLIENT_KEYS = ROOT / "keys" / "oauth_client.json"  # what this site signs its requests for tokens with
 LABEL_KEY = ROOT / "keys" / "label"  # signs labels
+PUSH_KEY = SimpleLazyObject(
+    partial(drive.key, ROOT, "push")
+)  # signs messages to browsers, each of which holds its half
 
 # --- Where the stream comes from. ------------------------------------------------------------------------------------
 JETSTREAM_URLS: list[str] = env.list(

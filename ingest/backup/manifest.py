@@ -107,7 +107,7 @@ PIECE = 1 << 20
 SESSIONS = {"django_session", "triage_oauthrequest", "triage_oauthsession"}
 PUBLISHES_AS = "triage_serviceaccount"
 KEYS = ("django", "audit", "tombstones")  # every drive has these
-ALL_KEYS = (*KEYS, "webhook")  # and this one once a webhook was signed: its receiver has a copy
+ALL_KEYS = (*KEYS, "webhook", "push")  # and these once they signed: a receiver has a copy, browsers hold the other half
 # Allowed names: the two files, or a file in one of the folders, at most five deep; a name becomes a path on restore.
 _NAME = re.compile(
     rf"{re.escape(STORE)}|{re.escape(ACCOUNTS)}|keys/(?:{'|'.join(ALL_KEYS)})|{EVENTS}/[A-Za-z0-9][\w.-]{{0,199}}\.parquet"

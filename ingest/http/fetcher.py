@@ -43,9 +43,11 @@ from ingest.http.sockets import (
     Resolver,
     Route,
     StandInPool,
+    is_fetchable,
     quoted,
     resolve_name,
     running,
+    split_url,
 )
 from ingest.http.sockets import end_within as end_within
 from ingest.http.sockets import is_host as is_host
@@ -93,11 +95,6 @@ Sent = bytes | Order | None
 
 # urllib3 warns with the peer's headers at full length; the FetchProblem holds everything worth knowing.
 logging.getLogger("urllib3").setLevel(logging.ERROR)
-
-_URL = re.compile(
-    r"(?P<scheme>https?)://(?P<host>[a-z0-9.-]{1,253})(?::(?P<port>[0-9]{1,5}))?"
-    r"(?P<path>/[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?"
-)
 
 
 @dataclass(frozen=True)
@@ -191,13 +188,19 @@ class Fetcher:
             return self._fetch_body(self._find_site(target, leash), target, limit, leash, sent)
 
     def exchange(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None, limit: int = 1_000_000
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        limit: int = 1_000_000,
+        seconds: float | None = None,
     ) -> Exchanged:
         """Send a request once and return its answer, also a refusal (4xx), which may have 16 kB. Raises FetchProblem.
 
-        Any other answer is a problem: a redirect, a failure of the server, or 429.
+        Any other answer is a problem: a redirect, a failure of the server, or 429. `seconds` is as for `get`.
         """
-        with self._leashed(url, limit, None) as (target, leash):
+        with self._leashed(url, limit, seconds) as (target, leash):
             answer = self._urlopen(self._find_site(target, leash), method, target, leash, headers, body)
             try:
                 is_refusal = 400 <= answer.status < 500 and answer.status != 429
@@ -252,14 +255,14 @@ class Fetcher:
 
     def _parse_url(self, url: str) -> _Target:
         """Return the parts of a URL. Raises FetchProblem unless it is plain https to a named host."""
-        parts = _URL.fullmatch(url) if len(url) <= 2_048 else None
+        parts = split_url(url)
         if parts is None:
             raise FetchProblem(f"not an address that may be fetched: {quoted(url)}")
         host, port, path = parts["host"], parts["port"], parts["path"] or "/"
         authority = host if port in (None, "443") else f"{host}:{port}"
         if self.stand_in is not None and (parts["scheme"] == "https" or self.stand_in == f"http://{authority}"):
             return _Target(host, authority, path)
-        if parts["scheme"] != "https" or authority != host or not is_host(host):
+        if not is_fetchable(url):
             raise FetchProblem(f"only https to a named host at its usual port may be fetched: {quoted(url)}")
         return _Target(host, authority, path)
 
@@ -282,8 +285,7 @@ class Fetcher:
 
     def places(self, host: str) -> list[Address]:
         """Return the checked addresses to which a child that connects itself must be held. Raises FetchProblem."""
-        if self.closed:
-            raise FetchProblem("the fetcher was closed", retry=True, closed=True)
+        self._refuse_once_closed()
         if not is_host(host):
             raise FetchProblem(f"only a named host may be fetched from: {quoted(host)}")
         return self._book.routes(host, min(self.timeout, STEP_SECONDS))

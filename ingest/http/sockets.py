@@ -268,3 +268,26 @@ _HOST = re.compile(r"(?=.{4,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a
 def is_host(name: str) -> bool:
     """Return True if a text is a lower-case DNS name of at least two labels; an IP address in any spelling is not."""
     return _HOST.fullmatch(name) is not None
+
+
+LONGEST_URL = 2_048  # characters
+_URL = re.compile(
+    r"(?P<scheme>https?)://(?P<host>[a-z0-9.-]{1,253})(?::(?P<port>[0-9]{1,5}))?"
+    r"(?P<path>/[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?"
+)
+
+
+def split_url(url: str) -> re.Match[str] | None:
+    """Return scheme, host, port and path of an address by name; None for one that no request of ours has."""
+    return _URL.fullmatch(url) if len(url) <= LONGEST_URL else None
+
+
+def is_fetchable(url: str) -> bool:
+    """Return whether an address may be fetched, as far as it tells: https to a named host at its usual port.
+
+    Where the name leads is checked when it is fetched.
+    """
+    parts = split_url(url)
+    return (
+        parts is not None and parts["scheme"] == "https" and parts["port"] in (None, "443") and is_host(parts["host"])
+    )

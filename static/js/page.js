@@ -174,7 +174,6 @@ on("keydown", (event) => {
 
 const warn = (words) => Object.assign(byId("problem"), { hidden: !words, textContent: words });
 
-// A failed update says so.
 on("htmx:sendError htmx:timeout htmx:responseError htmx:afterOnLoad", ({ detail: { elt, successful, xhr, requestConfig } }) => {
   if (!requestConfig.triggeringEvent) return;
   const { dataset } = byId("problem");
@@ -225,6 +224,7 @@ const poll = async () => {
   compare(queue);
 };
 setInterval(poll, 15_000);
+if (matchMedia("(display-mode: standalone)").matches) navigator.serviceWorker?.register("/service-worker.js");
 if (performance.getEntriesByType("navigation")[0]?.type === "back_forward") poll(); // Back shows what was then
 on("visibilitychange", poll);
 // A new list has focus and mark on the pane's row.

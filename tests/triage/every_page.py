@@ -21,6 +21,7 @@ BEN = "did:plc:" + "3" * 24
 SIGNED_OUT = ("sign_in", "sign_in_link", "demo_sign_in")  # walked by whoever is not signed in
 # For programs, and not on every site.
 DOCUMENTS = ("feed", "briefing_feed", "oauth_metadata", "oauth_jwks", "did_document")
+FRAMELESS = ("offline",)  # a browser shows it while the site cannot be reached: it has no menu
 WHOLE = b"<!doctype html>"
 
 
@@ -91,7 +92,7 @@ HOW = "say in tests/triage/every_page.py which arguments and which query show it
 def _addresses(known: Known, pattern: URLPattern) -> Iterator[str]:
     """The page of that name with arguments that exist, and its states that a query restores."""
     name = str(pattern.name)
-    if name in (*SIGNED_OUT, *DOCUMENTS, "own_decision") or (name == "incident" and not known.key):
+    if name in (*SIGNED_OUT, *DOCUMENTS, *FRAMELESS, "own_decision") or (name == "incident" and not known.key):
         return  # own_decision is its author's
     given = _arguments(known, name)
     missing = pattern.pattern.converters.keys() - given.keys()

@@ -141,6 +141,7 @@ def test_a_maintainer_finds_every_page_of_theirs_from_the_frame_by_keyboard(page
             *REPORTS,
             "Set up",
             "Yours",
+            "Notifications",
             "Tokens",
             "People",
             "Publishing",

@@ -41,7 +41,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 INBOX_BYTES, FIRST_VISIT_BYTES = 60_000, 90_000
 ROWS = 50
 PACKED = {"Accept-Encoding": "gzip, deflate, br"}
-LOADED = re.compile(r"""<(?:link|script|use)[^>]* (?:href|src)=["']([^"'#]+)""")
+# Not what a browser asks for only where somebody installs the site.
+LOADED = re.compile(r"""<(?:link(?! rel="(?:manifest|apple))|script|use)[^>]* (?:href|src)=["']([^"'#]+)""")
 IMPORTED = re.compile(r'@import "([^"]+)"')
 
 

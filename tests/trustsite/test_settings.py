@@ -147,6 +147,7 @@ def test_an_empty_setting_is_its_default(tmp_path: Path, names: tuple[str, ...])
         "SECRET_KEY",
         "AUDIT_KEY",
         "WEBHOOK_KEY",
+        "PUSH_KEY",
         "OAUTH_KEY",
         "TOMBSTONE_KEY",
     }  # made anew where the drive has none

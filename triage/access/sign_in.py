@@ -58,6 +58,7 @@ from triage.access.tokens import (
     token_of,
 )
 from triage.models import Person, SignInMethod
+from triage.models.push import forget_browser
 
 CLAIM = "first_admin"  # session key: the hash of the first admin's code, typed before signing in
 BY_LINK = "signed_in_by_link"  # session key: the link's holder may set a new password without the old one
@@ -357,8 +358,9 @@ def sign_in_link(request: Request, token: str) -> HttpResponse:
 
 @require_POST
 def sign_out(request: Request) -> HttpResponse:
-    """End the session, and with it the one at the person's own server."""
+    """End the session, with it the one at the person's own server, and the notifications in this browser."""
     end_sessions_of(request.session, timezone.now())
+    forget_browser(request.session)
     logout(request)
     return redirect("/")
 

@@ -22,9 +22,10 @@ from triage.models.actions import (
 )
 from triage.models.labels import Label
 from triage.models.oauth import OAuthRequest, OAuthSession
-from triage.models.outbox import DeliveryRun, OutboxEntry, ToldState, WebhookDelivery
+from triage.models.outbox import Delivery, DeliveryRun, OutboxEntry, ToldState
 from triage.models.own_records import OwnRecord
 from triage.models.publishing import PublishedRecord, PublishingPoints, ServiceAccount
+from triage.models.push import PushChoice, PushSubscription
 from triage.models.rights import ContributorLink, LeaderboardWish, Objection
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "AuditAnswer",
     "Change",
     "ContributorLink",
+    "Delivery",
     "DeliveryRun",
     "EstimatedLane",
     "FirstAdminCode",
@@ -50,6 +52,8 @@ __all__ = [
     "Person",
     "PublishedRecord",
     "PublishingPoints",
+    "PushChoice",
+    "PushSubscription",
     "ReadingTime",
     "RepositoryChoice",
     "RoleRequest",
@@ -57,5 +61,4 @@ __all__ = [
     "SignInMethod",
     "Snooze",
     "ToldState",
-    "WebhookDelivery",
 ]

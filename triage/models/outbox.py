@@ -1,7 +1,7 @@
-"""Tables of the messages to the worker and to the webhook, kept until each is delivered and for a second delivery.
+"""Tables of messages: to the worker, kept also for a second delivery, to the webhook, and to people's browsers.
 
-Decisions made here are kept for the worker's file in case that file is replaced. Also kept are the states sent to the
-webhook's receiver, and its waiting messages.
+Decisions made here are kept for the worker's file in case that file is replaced. Also kept are the states that the
+webhook's receiver and browsers were told, and the messages that wait for them.
 
 Each message goes from the web's database to the worker's file exactly once, whatever is killed in between. A message is
 written in the transaction of its decision. The worker delivers what is due and marks it; a kill between the two
@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from django.db import models, transaction
 
 from triage.models.accounts import Row
+from triage.models.push import PushSubscription
 
 
 class OutboxEntry(Row):
@@ -44,31 +45,37 @@ class DeliveryRun(Row):
 
 
 class ToldState(Row):
-    """The last state of one thing that the receiver was sent: each difference from it is sent once.
+    """The last noted state of one thing: each difference from it is told once.
 
-    `kind` and `key` name the thing (`triage.services.webhooks`), `value` is its state. Written by the worker alone, in
-    the transaction of the deliveries.
+    `kind` and `key` name the thing (`triage.services.webhooks`), `value` is its state, `repo_key` its repository ("":
+    the whole site). `since` is when it was noted, null for what stood when the notes began. Written by the worker
+    alone, in the transaction of the deliveries.
     """
 
     kind: Any = models.CharField(max_length=20)
     key: Any = models.CharField(max_length=2048)
     value: Any = models.CharField(max_length=100)
+    repo_key: Any = models.CharField(max_length=2048, blank=True, default="")
+    since: Any = models.DateTimeField(null=True, db_index=True)
 
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["kind", "key"], name="one_told_state")]
 
 
-class WebhookDelivery(Row):
-    """One message to the receiver, kept for some days after it was accepted or given up.
+class Delivery(Row):
+    """One message to the webhook's receiver or to a browser, kept for some days after it was accepted or given up.
 
-    `key` is its webhook-id, `body` the exact text that is signed and sent. `due_at` is the time of the next try, null
-    once there is none; `problem` is why the last try failed, "" if none did.
+    `key` is unique (the webhook-id), `body` the text that is sent. `subscription` is the browser's, null for the
+    webhook. `due_at` is the time of the next try, null once there is none, `ends_at` that of the last; `problem` is why
+    the last try failed, "" if none did.
     """
 
     key: Any = models.CharField(max_length=40, unique=True)
     event: Any = models.CharField(max_length=40)
+    subscription: Any = models.ForeignKey(PushSubscription, models.CASCADE, null=True, related_name="deliveries")
     body: Any = models.TextField()
     made_at: Any = models.DateTimeField(db_index=True)
+    ends_at: Any = models.DateTimeField()
     due_at: Any = models.DateTimeField(null=True, db_index=True)
     tries: Any = models.PositiveIntegerField(default=0)
     delivered_at: Any = models.DateTimeField(null=True)

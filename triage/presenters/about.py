@@ -210,6 +210,7 @@ class Facts:
     is_recording: bool
     false_alarms: Mapping[str, int] = field(default_factory=dict)  # by scanner, the most first
     publishes: str = ""
+    pushes: bool = False  # to browsers of maintainers who turned notifications on
     buys_speech: bool = False  # ElevenLabs makes the sound of the briefing's podcast
 
 
@@ -309,7 +310,7 @@ def _false_alarms(counts: Mapping[str, int]) -> str:
 def _never() -> tuple[str, ...]:
     return (
         "A person's place or origin, nationality, name, gender, language, picture, employer, address or "
-        "time zone. We do not ask for, guess or buy any of it.",
+        "time zone. We do not ask for, guess or buy any of it. Maintainers may state a time zone, for quiet hours.",
         "The author of a change, in its content review: neither name, handle, DID, e-mail, date nor history "
         "reaches the reviewer.",
         "Warnings by people that no seed trusts, and claims without proof. A repository "
@@ -335,6 +336,11 @@ def _leaves(facts: Facts) -> tuple[str, ...]:
         told.append("To osv.dev and deps.dev: names and versions of packages that pull requests name.")
     else:
         told.append("To osv.dev and deps.dev: nothing, packages are checked against a copy on this machine.")
+    if facts.pushes:
+        told.append(
+            "To the push services of maintainers who turned notifications on: that this site sends them a message, and "
+            "when. It holds counts, encrypted for their browser."
+        )
     if facts.buys_speech:
         told.append(
             "To ElevenLabs: the text of maintainers' podcasts, which is counts, ages and names of watched repositories."

@@ -22,7 +22,7 @@ HOPS = {
     "score_everyone": "Scoring",
     "erase_deleted": "Erasing accounts that are gone",
     "deliver_outbox": "Applying decisions made here",
-    "tell_webhook": "Sending to the webhook",
+    "tell_webhook": "Telling the webhook and browsers",
     "publish_assessments": "Publishing assessments",
     "archive_events": "Moving older events to files",
     "drop_old_diffs": "Dropping older diffs",

@@ -17,6 +17,7 @@ from triage.models import (
     AuditAnswer,
     Change,
     ContributorLink,
+    Delivery,
     EstimatedLane,
     Label,
     LaneClosure,
@@ -28,12 +29,12 @@ from triage.models import (
     OutboxEntry,
     OwnRecord,
     Person,
+    PushChoice,
     ReadingTime,
     RepositoryChoice,
     RoleRequest,
     Snooze,
     ToldState,
-    WebhookDelivery,
 )
 from triage.services.labels import take_back
 from triage.services.publishing import forget_published, records_about
@@ -43,6 +44,7 @@ TOKEN = ("name", "scopes", "repo_key", "made_at", "last_used_at", "revoked_at", 
 OAUTH = ("issuer", "server", "scope", "browser", "made_at", "last_used_at", "ended_at", "ended_because")
 OWN_RECORD = ("act", "subject", "collection", "rkey", "record", "state", "problem", "made_at", "settled_at")
 ESTIMATED = ("repo_key", "threshold", "bad_low", "bad_high", "opened_at", "ended_at", "ended_because")
+PUSH_CHOICE = ("events", "quiet_from", "quiet_until", "time_zone", "told_at", "pushed_at")
 LANE = ("repo_key", "author", "voucher", "because", "closed_at", "opened_at")
 
 
@@ -121,10 +123,11 @@ def _without(settings: Mapping[str, Any], did: str) -> dict[str, Any]:
 
 
 def _forget_told(did: str) -> int:
-    """Remove a person from what the webhook's receiver was told and from waiting deliveries: at-uris contain DIDs."""
-    about_person = Q(key=did) | Q(key__startswith=f"at://{did}/")
+    """Remove a person from the noted state and from the webhook's deliveries: at-uris contain DIDs."""
+    about_person = Q(key=did) | Q(key__startswith=f"at://{did}/") | Q(repo_key=did)
+    about_person |= Q(repo_key__startswith=f"at://{did}/")
     deleted = ToldState.objects.filter(about_person).delete()[0]
-    return deleted + WebhookDelivery.objects.filter(body__contains=did).delete()[0]
+    return deleted + Delivery.objects.filter(body__contains=did).delete()[0]
 
 
 def _forget_actions(did: str) -> int:
@@ -171,6 +174,8 @@ def account_of(did: str) -> dict[str, Any] | None:
         "sign_in_methods": list(
             person.sign_in_methods.values("kind", "made_at", "expires_at", "used_at", "last_used_at")
         ),
+        "push_choice": list(PushChoice.objects.filter(person=person).values(*PUSH_CHOICE)),
+        "push_subscriptions": list(person.push_subscriptions.values("browser", "made_at")),
         "oauth_sessions": list(person.oauth_sessions.values(*OAUTH)),
         "actions": list(person.actions.values(*ACTION)),
         "own_records": list(person.own_records.values(*OWN_RECORD)),
@@ -213,7 +218,7 @@ def said_by(did: str) -> dict[str, Any]:
         ),
         "public_records": records_about(did),
         "labels": list(Label.objects.filter(uri__startswith=f"at://{did}/").values("uri", "cid", "val", "neg")),
-        "webhook_messages": list(WebhookDelivery.objects.filter(body__contains=did).values("body", "delivered_at")),
+        "webhook_messages": list(Delivery.objects.filter(body__contains=did).values("body", "delivered_at")),
     }
 
 

@@ -9,15 +9,13 @@ so nobody else can send in our name, and no message can be replayed.
 
 Delivery is at least once: a kill between an answer and its note sends the same webhook-id again, by which the receiver
 recognises it. A message that is not accepted is tried for a day. Sending waits only for the receiver, in its own hop.
+The noted state serves people's browsers too (`triage.services.push`).
 """
 
 import base64
 import hashlib
 import hmac
 import json
-import logging
-import secrets
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -32,7 +30,8 @@ from ingest.store.database import Store
 from scoring.queries import read
 from scoring.queries.read import LaneState, Standing
 from triage.access.tokens import pull_address
-from triage.models import LaneClosure, ToldState, WebhookDelivery
+from triage.models import Delivery, LaneClosure, ToldState
+from triage.services.sending import KEPT, Now, new_id, send_waiting
 
 Kind = Literal["lane", "audit", "closure", "gate"]
 EventName = Literal["lane.changed", "lane.closed", "lane.opened", "audit.due", "webhook.test"]
@@ -40,18 +39,13 @@ Told = Mapping[tuple[str, str], str]  # (kind, key): value
 Address = Callable[[str], str]  # returns the address of a pull request's page here from its at-uri
 OPEN, CLOSED = "open", "closed"
 PREFIX = "whsec_"
-KEPT = timedelta(days=7)  # how long a finished delivery is kept
 OFTEN = 3  # failed tries before a notice: 20 minutes
-log = logging.getLogger(__name__)
 BEGUN = "begun"  # the kind of the one row which says that the initial state was noted
 # beyond it changes wait unsent, where they cost nothing, and are sent in their state at that time
 MOST_WAITING = 10_000
-AT_ONCE = 100  # tries of one run
-RUN_SECONDS = 30.0  # after this a run begins no further try
-FAILURES = 3  # failures that end a run: the receiver is down, and the next run comes within a minute
-RETRY_SECONDS = (60, 300, 900, 3_600, 3 * 3_600, 6 * 3_600)  # then the last one repeats
+FAILURES = 3  # failures that end a run: the receiver is down
 LIFETIME = timedelta(hours=24)
-Now = Callable[[], datetime]
+TO_RECEIVER = Delivery.objects.filter(subscription=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +77,16 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One difference from what was sent; `value` None: it is gone. Without an event nothing is sent."""
+    """One difference from what was noted; `value` None: it is gone. Without an event nothing is sent.
+
+    `repository` is the key of the repository that it is about, "" for the whole site.
+    """
 
     kind: Kind
     key: str
     value: str | None
     event: Event | None = None
+    repository: str = ""
 
 
 def changes(told: Told, state: State, address: Address) -> Iterator[Change]:
@@ -108,14 +106,15 @@ def _gate_changes(told: Told, lanes: Iterable[LaneState]) -> Iterator[Change]:
         data: dict[str, Any] = {"by": "gate", "scope": "repository", "repository": lane.repository}
         data |= {} if lane.is_open else {"reasons": [lane.because]}
         event = Event("lane.opened" if lane.is_open else "lane.closed", data)
-        yield Change("gate", lane.repository, state, event if before is not None else None)
+        yield Change("gate", lane.repository, state, event if before is not None else None, lane.repository)
 
 
 def _closure_events(told: Told, state: State) -> Iterator[Change]:
     """Yield changes of closures by people. The person concerned is not sent: that is for maintainers."""
     for closure in state.closures:
         if ("closure", closure.key) not in told:
-            yield Change("closure", closure.key, CLOSED, _closure_event("lane.closed", closure))
+            event = _closure_event("lane.closed", closure)
+            yield Change("closure", closure.key, closure.scope, event, closure.repository)
     lifted = {closure.key: closure for closure in state.reopened}
     in_force = {closure.key for closure in state.closures}
     for kind, key in told:
@@ -136,7 +135,7 @@ def _lane_changes(told: Told, pulls: Iterable[Standing], address: Address) -> It
         before = told.get(("lane", pull.uri))
         if before != pull.lane:
             data = _pull_fields(pull, address) | {"from": before, "to": pull.lane, "reasons": list(pull.codes)}
-            yield Change("lane", pull.uri, pull.lane, Event("lane.changed", data))
+            yield Change("lane", pull.uri, pull.lane, Event("lane.changed", data), pull.repository)
     yield from (Change("lane", key, None) for kind, key in told if kind == "lane" and key not in open_uris)
 
 
@@ -145,7 +144,8 @@ def _audit_changes(told: Told, pulls: Iterable[Standing], address: Address) -> I
     sealed = {pull.uri: pull for pull in pulls if pull.is_sealed}
     for uri, pull in sealed.items():
         if told.get(("audit", uri)) != str(pull.round):
-            yield Change("audit", uri, str(pull.round), Event("audit.due", _pull_fields(pull, address)))
+            event = Event("audit.due", _pull_fields(pull, address))
+            yield Change("audit", uri, str(pull.round), event, pull.repository)
     yield from (Change("audit", key, None) for kind, key in told if kind == "audit" and key not in sealed)
 
 
@@ -184,8 +184,8 @@ def webhook_notes(now: datetime) -> tuple[str, ...]:
     """Return a sentence on messages that were given up, and one on messages that keep failing."""
     if not settings.WEBHOOK_URL:
         return ()
-    lost = WebhookDelivery.objects.filter(given_up_at__gte=now - KEPT).count()
-    waiting = WebhookDelivery.objects.filter(due_at__isnull=False, tries__gte=OFTEN).count()
+    lost = TO_RECEIVER.filter(given_up_at__gte=now - KEPT).count()
+    waiting = TO_RECEIVER.filter(due_at__isnull=False, tries__gte=OFTEN).count()
     notes = (
         (
             lost,
@@ -198,57 +198,53 @@ def webhook_notes(now: datetime) -> tuple[str, ...]:
     return tuple(sentence for count, sentence in notes if count)
 
 
-def note_changes(store: Store, now: datetime) -> int:
-    """Write the messages to send, each change once; return how many. The first run only notes the state."""
+def note_changes(store: Store, now: datetime, has_receiver: bool = True) -> int:
+    """Note what changed, and write a message for each change once; return how many. The first run only notes the state.
+
+    Without a receiver nothing is written, and what waited for one is deleted.
+    """
     with store.read() as rows:
         pulls, lanes = read.standings(rows), read.lane_states(rows)
     with transaction.atomic():
         told = {(kind, key): value for kind, key, value in ToldState.objects.values_list("kind", "key", "value")}
-        is_first = (BEGUN, "") not in told
         standing, reopened = _read_closures(key for kind, key in told if kind == "closure")
         differences = list(changes(told, State(pulls, lanes, standing, reopened), pull_address))
-        if is_first:
-            _save_sent_state(differences)
+        if (BEGUN, "") not in told:
+            _save_told_state(differences, None)
             ToldState.objects.create(kind=BEGUN, key="", value=now.isoformat())
             return 0
-        room = max(MOST_WAITING - WebhookDelivery.objects.exclude(due_at=None).count(), 0)
+        if not has_receiver:
+            TO_RECEIVER.exclude(due_at=None).delete()
+            _save_told_state(differences, now)
+            return 0
+        room = max(MOST_WAITING - TO_RECEIVER.exclude(due_at=None).count(), 0)
         fitting = _fit_into(differences, room)
-        _save_sent_state(fitting)
+        _save_told_state(fitting, now)
         return len(_write([change.event for change in fitting if change.event], now))
 
 
 def forget() -> None:
-    """Forget the sent state without a receiver: nothing waits, and a later receiver starts from then."""
+    """Forget the noted state where nobody is told: nothing waits, and a later receiver starts from then."""
     if ToldState.objects.exists():
         with transaction.atomic():
             ToldState.objects.all().delete()
-            WebhookDelivery.objects.exclude(due_at=None).delete()
+            TO_RECEIVER.exclude(due_at=None).delete()
 
 
 def send_due(receiver: Receiver, now: Now) -> int:
-    """Send due messages, longest due first; return how many were accepted."""
-    WebhookDelivery.objects.filter(due_at=None, made_at__lt=now() - KEPT).delete()
-    ends, accepted, failed = time.monotonic() + RUN_SECONDS, 0, 0
-    for delivery in WebhookDelivery.objects.filter(due_at__lte=now()).order_by("due_at", "pk")[:AT_ONCE]:
-        if failed >= FAILURES or time.monotonic() >= ends:
-            break
-        try:
-            problem, after = send(receiver, delivery.key, delivery.body, now())
-        except FetchProblem as stopped:
-            log.info("%s", stopped)
-            break
-        failed, accepted = failed + bool(problem), accepted + (not problem)
-        _keep(delivery, problem, after, now())
-    return accepted
+    """Send the receiver's due messages; return how many were accepted."""
+    return send_waiting(TO_RECEIVER.all(), lambda one, at: send(receiver, one.key, one.body, at), now, FAILURES)
 
 
 def keep_fresh(now: datetime) -> tuple[int, int]:
     """Return, after a restore, how many messages wait and are sent, and how many are older than a day and are not.
 
     Waiting messages may have been accepted after the backup was made; they keep their webhook-id, by which a receiver
-    drops them. It need not remember an id for longer than a day, and gets the later changes as new messages.
+    drops them. It need not remember an id for longer than a day, and gets the later changes as new messages. A browser
+    remembers none, so what waited for one is deleted.
     """
-    waiting = WebhookDelivery.objects.exclude(due_at=None)
+    Delivery.objects.exclude(subscription=None).delete()
+    waiting = TO_RECEIVER.exclude(due_at=None)
     fields = {"due_at": None, "given_up_at": now, "problem": "older than a day when a backup was restored"}
     old = waiting.filter(made_at__lt=now - LIFETIME).update(**fields)
     return waiting.count(), old
@@ -278,11 +274,6 @@ def body_of(event: Event, now: datetime) -> str:
     return json.dumps(message, separators=(",", ":"))
 
 
-def new_id() -> str:
-    """Return a unique webhook-id."""
-    return f"msg_{secrets.token_hex(16)}"
-
-
 def _read_closures(keys: Iterable[str]) -> tuple[tuple[StandingClosure, ...], tuple[StandingClosure, ...]]:
     """Return the closures by people in force, and those of `keys` that were lifted since."""
     in_force = tuple(map(_closure, LaneClosure.objects.filter(opened_at=None).order_by("pk")))
@@ -301,40 +292,29 @@ def _fit_into(differences: list[Change], room: int) -> list[Change]:
     return silent + [change for change in differences if change.event is not None][:room]
 
 
-def _save_sent_state(differences: Iterable[Change]) -> None:
-    """Store the present state of these as sent."""
+def _save_told_state(differences: Iterable[Change], now: datetime | None) -> None:
+    """Store the present state of these as told; `now` None: it stood before the notes began, as what has no event."""
     states = [
-        ToldState(kind=change.kind, key=change.key, value=change.value)
+        ToldState(
+            kind=change.kind,
+            key=change.key,
+            value=change.value,
+            repo_key=change.repository,
+            since=now if change.event else None,
+        )
         for change in differences
         if change.value is not None
     ]
-    unique, fields = ["kind", "key"], ["value"]
+    unique, fields = ["kind", "key"], ["value", "repo_key", "since"]
     ToldState.objects.bulk_create(
-        states, batch_size=300, update_conflicts=True, unique_fields=unique, update_fields=fields
+        states, batch_size=150, update_conflicts=True, unique_fields=unique, update_fields=fields
     )
     for change in differences:
         if change.value is None:
             ToldState.objects.filter(kind=change.kind, key=change.key).delete()
 
 
-def _write(events: list[Event], now: datetime) -> list[WebhookDelivery]:
-    deliveries = [
-        WebhookDelivery(key=new_id(), event=event.name, body=body_of(event, now), made_at=now, due_at=now)
-        for event in events
-    ]
-    return WebhookDelivery.objects.bulk_create(deliveries, batch_size=100)
-
-
-def _keep(delivery: WebhookDelivery, problem: str, after: float, now: datetime) -> None:
-    """Note the result of a try and the time of the next: none once accepted, nor a day after it was made."""
-    tries = delivery.tries + 1
-    fields = {"tries": tries, "problem": problem, "due_at": None}
-    if not problem:
-        fields["delivered_at"] = now
-    elif now >= delivery.made_at + LIFETIME:
-        fields["given_up_at"] = now
-        log.warning("%s was given up after %d tries: %s", f"{delivery.event} {delivery.key}", tries, problem)
-    else:
-        wait = max(RETRY_SECONDS[min(tries, len(RETRY_SECONDS)) - 1], after)
-        fields["due_at"] = min(now + timedelta(seconds=wait), delivery.made_at + LIFETIME)
-    WebhookDelivery.objects.filter(pk=delivery.pk).update(**fields)
+def _write(events: list[Event], now: datetime) -> list[Delivery]:
+    times = {"made_at": now, "due_at": now, "ends_at": now + LIFETIME}
+    deliveries = [Delivery(key=new_id(), event=event.name, body=body_of(event, now), **times) for event in events]
+    return Delivery.objects.bulk_create(deliveries, batch_size=80)

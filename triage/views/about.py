@@ -31,6 +31,7 @@ from triage.forms.filters import QueueFilters
 from triage.models import Person
 from triage.presenters.about import Facts, sections
 from triage.presenters.text import first_answer_words
+from triage.services import push
 from triage.services.actions import false_alarms
 from triage.services.author_answers import find_waiting
 from triage.services.publishing import service_account
@@ -172,6 +173,7 @@ def facts_from_settings(readers: tuple[int, int] | None) -> Facts:
         false_alarms=false_alarms() if readers is not None else {},
         buys_speech=bool(settings.ELEVENLABS_API_KEY),
         publishes=(account.handle or account.did) if (account := service_account()) else "",
+        pushes=push.is_offered(),
     )
 
 

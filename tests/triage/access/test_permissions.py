@@ -133,6 +133,12 @@ TABLE: dict[str, tuple[str, str]] = {
     "label_lane": (f"POST /act/label uri={OFFERED}", "sign sign 403 403 403 400 400"),
     "take_back_sent": ("POST /act/take-back key=made-up", "sign sign 403 400 400 400 400"),
     "send_kept": ("POST /act/send key=made-up", "sign sign 403 400 400 400 400"),  # they wrote nothing
+    "notifications": ("GET /notifications", "sign sign 403 403 200 200 200"),
+    "subscribe_browser": ("POST /notifications/subscribe endpoint=made-up", "sign sign 403 403 404 404 404"),
+    "end_browser": ("POST /notifications/1/end", "sign sign 403 403 404 404 404"),  # there is none
+    "manifest": ("GET /manifest.webmanifest", "200 200 200 200 200 200 200"),  # these name nobody
+    "service_worker": ("GET /service-worker.js", "200 200 200 200 200 200 200"),
+    "offline": ("GET /offline", "200 200 200 200 200 200 200"),
     "sign_out": ("POST /sign-out", "302 302 302 302 302 302 302"),
     "GET /score/{did}": (f"GET /score/{MARA}", "401 401 403 200 200 200 200"),
     "POST /score": ("POST /score {}", "401 401 403 422 422 422 422"),

@@ -29,7 +29,7 @@ NAMED = {  # what only the environment holds
     "WEBHOOK_URL": "https://hooks.example.test/planted-hook",
     "OTLP_HEADERS": {"Authorization": "Basic planted-traces"},
 }
-KEYS = ("SECRET_KEY", "AUDIT_KEY", "WEBHOOK_KEY")
+KEYS = ("SECRET_KEY", "AUDIT_KEY", "WEBHOOK_KEY", "PUSH_KEY")
 
 
 def broken(*args: object) -> None:

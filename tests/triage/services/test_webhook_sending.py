@@ -18,8 +18,8 @@ from ingest.http.fetcher import Receiver
 from ingest.http.sockets import Leash
 from tests.ingest.peer import Answer, Peer, Request, Start, make_certificate, response
 from tests.triage.worlds.webhook_receiver import NOW, killed, receiver_at, sent, waiting
-from triage.models import WebhookDelivery
-from triage.services import webhooks
+from triage.models import Delivery
+from triage.services import sending, webhooks
 from triage.services.webhooks import keep_fresh, secret_of, signature, webhook_notes
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("webhook_key")]
@@ -52,7 +52,7 @@ def test_a_kill_between_the_answer_and_its_note_sends_the_same_message_again(
     peer = start(lambda _: response())
     waiting()
     with monkeypatch.context() as patch:
-        patch.setattr(webhooks, "_keep", killed)
+        patch.setattr(sending, "_keep", killed)
         with pytest.raises(KeyboardInterrupt):
             sent(receiver_at(peer.origin))
     assert sent(receiver_at(peer.origin)) == 1
@@ -101,7 +101,7 @@ def test_what_a_receiver_does_not_take_waits_for_another_try(
     peer = start(answer)
     waiting()
     assert sent(receiver_at(peer.origin, seconds=0.5)) == 0
-    (left,) = WebhookDelivery.objects.all()
+    (left,) = Delivery.objects.all()
     assert problem in left.problem
     assert (left.tries, left.due_at) == (1, NOW + timedelta(minutes=1))
     assert len(peer.requests) == 1, "no redirect is followed, and nothing is sent twice in one try"
@@ -118,7 +118,7 @@ def test_a_receiver_that_is_down_is_left_after_three_tries_and_every_message_com
     waiting(5)
     assert sent(receiver_at(peer.origin)) == 0
     assert len(peer.requests) == webhooks.FAILURES
-    assert WebhookDelivery.objects.filter(due_at=NOW + timedelta(hours=2)).count() == 3
+    assert Delivery.objects.filter(due_at=NOW + timedelta(hours=2)).count() == 3
     down[0] = False
     assert sent(receiver_at(peer.origin), NOW + timedelta(minutes=1)) == 2
     assert sent(receiver_at(peer.origin), NOW + timedelta(hours=2)) == 3
@@ -127,7 +127,7 @@ def test_a_receiver_that_is_down_is_left_after_three_tries_and_every_message_com
 def test_a_run_that_lasted_long_enough_begins_no_further_try(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     peer = start(lambda _: response())
     waiting(3)
-    monkeypatch.setattr(webhooks, "RUN_SECONDS", 0.0)
+    monkeypatch.setattr(sending, "RUN_SECONDS", 0.0)
     assert sent(receiver_at(peer.origin)) == 0
     assert peer.requests == []
 
@@ -136,7 +136,7 @@ def test_after_a_day_a_message_is_given_up_and_whoever_looks_is_told(start: Star
     peer, now = start(lambda _: response(status=500)), NOW
     settings.WEBHOOK_URL = peer.origin
     waiting()
-    while (left := WebhookDelivery.objects.get()).due_at is not None:
+    while (left := Delivery.objects.get()).due_at is not None:
         now = left.due_at
         sent(receiver_at(peer.origin), now)
         if left.tries == 3:
@@ -145,23 +145,23 @@ def test_after_a_day_a_message_is_given_up_and_whoever_looks_is_told(start: Star
     assert 6 <= len(peer.requests) <= 10
     assert "were given up" in webhook_notes(now)[0]
     sent(receiver_at(peer.origin), now + timedelta(days=8))
-    assert not WebhookDelivery.objects.exists()
+    assert not Delivery.objects.exists()
     assert webhook_notes(now) == ()
 
 
 def test_after_a_restore_what_waited_is_sent_under_the_id_that_it_had_and_what_is_old_is_not(start: Start) -> None:
     peer = start(lambda _: response())
     waiting(2)
-    WebhookDelivery.objects.filter(key="msg_1").update(made_at=NOW - timedelta(hours=25))
-    backup = list(WebhookDelivery.objects.values())
+    Delivery.objects.filter(key="msg_1").update(made_at=NOW - timedelta(hours=25))
+    backup = list(Delivery.objects.values())
     assert sent(receiver_at(peer.origin)) == 2
-    WebhookDelivery.objects.all().delete()
-    WebhookDelivery.objects.bulk_create(WebhookDelivery(**row) for row in backup)
+    Delivery.objects.all().delete()
+    Delivery.objects.bulk_create(Delivery(**row) for row in backup)
     assert keep_fresh(NOW) == (1, 1)
     assert sent(receiver_at(peer.origin)) == 1
     assert [request.headers["webhook-id"] for request in peer.requests] == ["msg_0", "msg_1", "msg_0"]
     assert peer.requests[0].body == peer.requests[2].body
-    left = WebhookDelivery.objects.get(key="msg_1")
+    left = Delivery.objects.get(key="msg_1")
     assert (left.due_at, left.given_up_at, left.problem.startswith("older than a day")) == (None, NOW, True)
 
 
@@ -175,7 +175,7 @@ def test_a_worker_that_stops_ends_the_try_at_once_and_does_not_count_it(start: S
     peer = start(stop)
     waiting()
     assert sent(Receiver(peer.origin, lambda wanted: Leash(wanted, closed))) == 0
-    assert WebhookDelivery.objects.get().tries == 0
+    assert Delivery.objects.get().tries == 0
 
 
 def test_a_certificate_for_another_name_is_refused(tmp_path: Path) -> None:

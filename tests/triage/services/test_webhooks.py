@@ -7,23 +7,26 @@ from dataclasses import replace
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django import Settings
 
 from ingest.clock import WallClock
 from ingest.http.fetcher import Fetcher
+from ingest.push.message import read_browser
 from ingest.store.database import Store
 from ingest.worker import runtime
 from scoring.queries.read import LaneState, Standing
 from tests.ingest.peer import Start, response
-from tests.ingest.stream.frames import MARA, REPO
+from tests.ingest.push.service import PushService
+from tests.ingest.stream.frames import ANA, MARA, REPO
 from tests.pipeline import opened
 from tests.triage.worlds.small_site import OFFERED, frames_of_it, play
 from tests.triage.worlds.webhook_receiver import NOW, killed, receiver_at, said, sent, waiting
 from triage import tasks
-from triage.models import Person, ToldState, WebhookDelivery
-from triage.services import webhooks
+from triage.models import Delivery, Maintainer, Person, PushSubscription, ToldState
+from triage.services import push, webhooks
 from triage.services.erasure import forget_account, said_by
 from triage.services.lane_closures import Scope, close_lane, open_lane
 from triage.services.webhooks import Change, Event, StandingClosure, State, changes, forget, note_changes, secret_of
@@ -43,7 +46,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 def test_the_first_run_only_notes_and_then_every_change_is_sent_once(store: Store, start: Start) -> None:
     peer = start(lambda _: response())
     assert note_changes(store, NOW) == 0
-    assert not WebhookDelivery.objects.exists()
+    assert not Delivery.objects.exists()
     ben = Person.objects.create(did="did:plc:" + "3" * 24, handle="ben.example")
     closure, _ = close_lane(ben, Scope(repo_key=REPO, author=MARA), "she is careless", NOW)
     ToldState.objects.filter(kind="lane", key=OFFERED).update(value="needs_human")
@@ -73,7 +76,7 @@ def test_a_kill_before_the_commit_loses_nothing_and_tells_nothing_twice(
         patch.setattr(webhooks, "_write", killed)
         with pytest.raises(KeyboardInterrupt):
             note_changes(store, NOW)
-    assert not WebhookDelivery.objects.exists()
+    assert not Delivery.objects.exists()
     assert note_changes(store, NOW) == 1
     assert note_changes(store, NOW) == 0
 
@@ -84,7 +87,7 @@ def test_with_no_room_changes_wait_untold_and_are_told_later(store: Store, monke
     waiting(2)
     monkeypatch.setattr(webhooks, "MOST_WAITING", 2)
     assert note_changes(store, NOW) == 0
-    WebhookDelivery.objects.first().delete()
+    Delivery.objects.first().delete()
     assert note_changes(store, NOW) == 1
 
 
@@ -97,7 +100,7 @@ def test_an_erased_author_is_in_no_table_of_the_webhook_and_is_told_of_no_more(s
     assert f'"pull_request":"{OFFERED}"' in message["body"]
     forget_account(MARA, None)
     assert not ToldState.objects.filter(key__contains=MARA).exists()
-    assert [one.key for one in WebhookDelivery.objects.all()] == ["msg_0"]
+    assert [one.key for one in Delivery.objects.all()] == ["msg_0"]
 
 
 def test_without_a_receiver_nothing_waits_and_a_later_one_begins_anew(store: Store) -> None:
@@ -105,7 +108,7 @@ def test_without_a_receiver_nothing_waits_and_a_later_one_begins_anew(store: Sto
     waiting()
     forget()
     assert not ToldState.objects.exists()
-    assert not WebhookDelivery.objects.exists()
+    assert not Delivery.objects.exists()
     assert note_changes(store, NOW) == 0
 
 
@@ -123,6 +126,37 @@ def test_the_workers_task_notes_and_sends_and_without_a_receiver_forgets(
         tasks.tell_webhook.call_local()
         assert [name for name, _ in said(peer)] == ["lane.changed"]
         settings.WEBHOOK_URL = ""
+        tasks.tell_webhook.call_local()
+        assert not ToldState.objects.exists()
+    finally:
+        runtime.stop()
+        fetcher.close()
+
+
+def test_the_workers_tasks_tell_browsers_without_a_webhook_and_forget_once_nobody_is_told(
+    store: Store, start: Start, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.WEBHOOK_URL, settings.PUBLIC_ORIGIN, settings.PUSH_KEY = "", "https://trust.example", "5a" * 32
+    monkeypatch.setattr(tasks, "_has_tables", lambda: True)
+    monkeypatch.setattr(tasks, "close_old_connections", lambda: None)  # it is the one of this test's transaction
+    send, queued = tasks.send_pushes, list[bool]()
+    monkeypatch.setattr(tasks, "send_pushes", lambda: queued.append(True))
+    ana = Person.objects.create(did=ANA)
+    Maintainer.objects.create(person=ana, repo_key=REPO)
+    service = PushService(timezone.now())
+    form = service.open("phone", push.site_key()).form
+    push.subscribe(ana, read_browser(*(form[name] for name in ("endpoint", "p256dh", "auth"))), "A", "UTC", NOW)
+    push.choose(ana, push.EVENTS, (0, 0), "UTC", NOW)
+    fetcher = Fetcher(start(service.answer).origin)
+    runtime.start(make_runtime(store, fetcher, WallClock()))
+    try:
+        tasks.tell_webhook.call_local()
+        assert set(ToldState.objects.values_list("since", flat=True)) == {None}, "what stood before is not told"
+        close_lane(ana, Scope(repo_key=REPO), "one went wrong", NOW)
+        tasks.tell_webhook.call_local()
+        send.call_local()
+        assert (queued, service.told) == ([True], [("phone", "The fast lane was closed in 1 place.")])
+        PushSubscription.objects.all().delete()
         tasks.tell_webhook.call_local()
         assert not ToldState.objects.exists()
     finally:

@@ -8,8 +8,8 @@ from typing import Any
 from ingest.http.fetcher import Receiver
 from ingest.http.sockets import Leash
 from tests.ingest.peer import Peer
-from triage.models import WebhookDelivery
-from triage.services.webhooks import send_due
+from triage.models import Delivery
+from triage.services.webhooks import LIFETIME, send_due
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -20,11 +20,16 @@ def receiver_at(url: str, seconds: float = 10.0, **how: Any) -> Receiver:
     return Receiver(url, lambda wanted: Leash(wanted, closed), seconds=seconds, **how)
 
 
-def waiting(number: int = 1, made_at: datetime = NOW) -> list[WebhookDelivery]:
+def waiting(number: int = 1, made_at: datetime = NOW) -> list[Delivery]:
     """So many messages that wait from that moment on: msg_0, msg_1 …"""
     return [
-        WebhookDelivery.objects.create(
-            key=f"msg_{one}", event="lane.changed", body=f'{{"n":{one}}}', made_at=made_at, due_at=made_at
+        Delivery.objects.create(
+            key=f"msg_{one}",
+            event="lane.changed",
+            body=f'{{"n":{one}}}',
+            made_at=made_at,
+            due_at=made_at,
+            ends_at=made_at + LIFETIME,
         )
         for one in range(number)
     ]

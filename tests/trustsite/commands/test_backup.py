@@ -91,7 +91,7 @@ from django.contrib.sessions.backends.db import SessionStore
 from django.utils import timezone
 from triage.access.sign_in import issue_link
 from triage.access.tokens import make_link
-from triage.models import Maintainer, Person, WebhookDelivery
+from triage.models import Maintainer, Person, Delivery
 from triage.access.tokens import create_token, revoke_token, valid_token
 now = timezone.now()
 person = Person.objects.create(did="did:plc:" + "3" * 24)
@@ -102,7 +102,7 @@ token, revoked = create_token("one", ["read"], now, person), create_token("two",
 revoke_token(valid_token(revoked, now), person, now)
 for key, days in (("young", 0), ("old", 2)):
     made_at = now - timedelta(days=days)
-    WebhookDelivery.objects.create(key=key, event="webhook.test", body="{}", made_at=made_at, due_at=now)
+    Delivery.objects.create(key=key, event="webhook.test", body="{}", made_at=made_at, due_at=now, ends_at=now)
 links = [make_link(person, person.did, "", pull, now) for pull in ("", "at://pull")] + [issue_link(person)]
 print(json.dumps([session.session_key, "zq7PASSWORDzq7", token, revoked, *links, str(settings.WEBHOOK_KEY)]))
 """

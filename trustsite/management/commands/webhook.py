@@ -7,8 +7,9 @@ from django.utils import timezone
 
 from ingest.http.fetcher import Fetcher, Receiver
 from triage.access.tokens import own_origin
-from triage.models import WebhookDelivery
-from triage.services.webhooks import Event, body_of, new_id, secret_of, send
+from triage.models import Delivery
+from triage.services.sending import new_id
+from triage.services.webhooks import Event, body_of, secret_of, send
 
 LISTED = 20
 
@@ -32,7 +33,7 @@ class Command(BaseCommand):
             self.stdout.write(_send_test())
         else:
             call_command("migrate", verbosity=0, interactive=False)
-            deliveries = WebhookDelivery.objects.order_by("-pk")[:LISTED]
+            deliveries = Delivery.objects.filter(subscription=None).order_by("-pk")[:LISTED]
             self.stdout.write("\n".join(map(_describe, deliveries)) or _nothing_sent())
 
 
@@ -58,7 +59,7 @@ def _nothing_sent() -> str:
     )
 
 
-def _describe(delivery: WebhookDelivery) -> str:
+def _describe(delivery: Delivery) -> str:
     """Return the state of one message; only the status of the receiver's answer is shown."""
     state = "waits" if delivery.due_at else "given up" if delivery.given_up_at else "taken"
     tries = f"{delivery.tries} {'try' if delivery.tries == 1 else 'tries'}"

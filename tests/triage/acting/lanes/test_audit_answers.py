@@ -17,7 +17,7 @@ from tests.scoring.small import DAY, MERGED_AT, feed
 from tests.triage.worlds.acting_site import ActingSite, invited, signed_in
 from tests.triage.worlds.lane_site import MORE, NEXT, OTHER, lane_site
 from triage.access.tokens import create_token
-from triage.models import Action, AuditAnswer, Change, Person, ToldState, WebhookDelivery
+from triage.models import Action, AuditAnswer, Change, Delivery, Person, ToldState
 from triage.services.webhooks import note_changes
 
 pytestmark = pytest.mark.django_db
@@ -331,7 +331,7 @@ def test_what_was_not_drawn_is_asked_nothing(
 def test_the_webhook_tells_that_it_is_due_and_nothing_of_its_lane(site: ActingSite) -> None:
     ToldState.objects.create(kind="begun", key="", value="")
     assert note_changes(site.result.store, site.now) == 6
-    told = [json.loads(one.body) for one in WebhookDelivery.objects.all()]
+    told = [json.loads(one.body) for one in Delivery.objects.all()]
     assert [one["type"] for one in told].count("audit.due") == 3
     assert {one["data"].get("to", "normal_queue") for one in told} == {"normal_queue"}
     assert [one for one in told if one["data"].get("reasons", ["audit_drawn"]) != ["audit_drawn"]] == []

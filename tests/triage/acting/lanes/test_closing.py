@@ -12,7 +12,7 @@ from scoring.queries import read
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
 from tests.triage.worlds.acting_site import ActingSite, signed_in
 from tests.triage.worlds.lane_site import MORE, NEXT, OTHER, lane_site, lanes
-from triage.models import Action, Change, LaneClosure, OutboxEntry, Person, WebhookDelivery
+from triage.models import Action, Change, Delivery, LaneClosure, OutboxEntry, Person
 from triage.services.erasure import forget_account
 from triage.services.webhooks import note_changes
 
@@ -249,7 +249,7 @@ def test_the_webhook_tells_of_the_closure_and_of_every_lane_that_follows(site: A
     close(ben, author=MARA)
     site.work()
     assert note_changes(store, site.now) == 3
-    closed, *moved = [json.loads(one.body) for one in WebhookDelivery.objects.order_by("pk")]
+    closed, *moved = [json.loads(one.body) for one in Delivery.objects.order_by("pk")]
     assert closed["data"] == {"by": "person", "scope": "author", "repository": REPO}
     assert {one["data"]["pull_request"] for one in moved} == {NEXT, MORE}
     assert {(one["data"]["from"], one["data"]["to"]) for one in moved} == {(FAST, NORMAL)}

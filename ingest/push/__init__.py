@@ -1,0 +1,1 @@
+"""Messages to browsers through their push services: checked, encrypted and signed."""
