@@ -90,7 +90,7 @@ def action_words(action: PastAction, with_note: bool) -> str:
         result = NOT_READ if action.reason == "not_read" else result
         commit = f" in {action.evidence[:12]}" if action.evidence else ""
         words = f"{words}; {result}{commit}"
-    return f"{words}: {action.note}" if action.note and with_note else words
+    return f"{words}: {' '.join(action.note.split())}" if action.note and with_note else words
 
 
 SHARE_WORDS: Mapping[Shared, str] = {
