@@ -69,7 +69,7 @@ TABLE_WORDS: Mapping[str, str] = {
     "lane_closures": "Closed fast lanes",
     "lane_openings": "Opened fast lanes",
     "leaderboard_wishes": "Wishes about the leaderboard",
-    "maintainer_actions": "What maintainers did",
+    "maintainer_actions": "What maintainers did, and what you answered",
     "maintainers": "Roles on this site",
     "marks": "Outcomes that maintainers set",
     "objections": "Objections",

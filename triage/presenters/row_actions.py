@@ -64,7 +64,8 @@ class RowActs:
     is_own: bool = False  # the viewer sent it
     snoozed: str = ""  # "Snoozed until 24 Nov 2026 by ana"
     snooze_key: str = ""
-    notes: tuple[actions.Action, ...] = ()  # what maintainers noted, the oldest first
+    notes: tuple[actions.Action, ...] = ()  # what maintainers noted and the author answered, the oldest first
+    reply: str = ""  # the author's answer, while no maintainer spoke after it
     is_ready: bool = False  # the fast lane has it, and nothing that a person has to look at first
 
     @property
@@ -215,6 +216,7 @@ def row_acts(
         snoozed=snoozing.snooze_words(snooze) if snooze else "",
         snooze_key=str(snooze.key) if snooze else "",
         notes=stand.notes if may else (),
+        reply=stand.reply.note if stand.reply and may else "",
         # Who answered an audit did not say that the tests pass; elsewhere in the lane there may be none.
         is_ready=is_open
         and row_pill(row).kind == "fast"

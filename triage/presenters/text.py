@@ -97,7 +97,7 @@ def action_words(action: PastAction, with_note: bool, sent: str) -> str:
         commit = f" in {action.evidence[:12]}" if action.evidence else ""
         words = f"{words}; {result}{commit}"
     words += f", {sent}" if action.kind in SENDABLE else ""
-    return f"{words}: {action.note}" if action.note and with_note else words
+    return f"{words}: {' '.join(action.note.split())}" if action.note and with_note else words
 
 
 SHARE_WORDS: Mapping[Shared, str] = {

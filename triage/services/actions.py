@@ -245,27 +245,37 @@ def _leases(uris: Iterable[str], now: datetime) -> Iterable[Lease]:
 
 def standing(actions: Sequence[Action], seen: Seen, lease: Lease | None = None) -> Standing:
     """Return the standing of one pull request from all of its actions in order. Pure."""
-    approval = own_approval = review = answered = reply = None
-    for action in actions:
-        if action.undone_at is not None:
-            continue
-        reply = None if action.kind in SPOKEN else reply
+    approval = own_approval = review = answered = None
+    standing_actions = [action for action in actions if action.undone_at is None]
+    for action in standing_actions:
         if action.kind == Action.Kind.RELEASE:
             approval = own_approval = review = answered = None
-        elif action.kind == Action.Kind.ANSWER:
-            reply = action
-            if review and review.kind == Action.Kind.REQUEST_CHANGES and review.effective_at < action.made_at:
-                answered, review = review, None
         elif action.kind == Action.Kind.DENY_MERGE and review and review.kind == Action.Kind.CONFIRM_MERGE:
             review = None
+        elif action.kind == Action.Kind.ANSWER:
+            review = None if _is_answered(review, action) else review
         elif action.kind == Action.Kind.PULL_FOR_REVIEW or (action.kind in VERDICTS and _is_of_round(action, seen)):
             review = action
         elif action.kind == Action.Kind.REQUEST_CHANGES:
             answered = action
         elif action.kind == Action.Kind.APPROVE and seen_by(action) == seen:
             approval, own_approval = (approval, action) if is_own(action) else (action, own_approval)
-    notes = tuple(written for written in actions if written.kind in SAID and written.undone_at is None)
-    return Standing(_version(actions), approval, own_approval, review, answered, lease, reply, notes)
+    reply, asked = _find_reply(standing_actions)
+    notes = tuple(action for action in standing_actions if action.kind in SAID)
+    return Standing(_version(actions), approval, own_approval, review, asked or answered, lease, reply, notes)
+
+
+def _is_answered(asked: Action | None, answer: Action) -> bool:
+    """Return whether the author had read this request when they answered."""
+    return asked is not None and asked.kind == Action.Kind.REQUEST_CHANGES and asked.effective_at < answer.made_at
+
+
+def _find_reply(actions: Sequence[Action]) -> tuple[Action | None, Action | None]:
+    """Return the author's answer while no maintainer spoke after it, and the newest request that it answers."""
+    spoken = [action for action in actions if action.kind in (*SPOKEN, Action.Kind.ANSWER)]
+    if not spoken or spoken[-1].kind != Action.Kind.ANSWER:
+        return None, None
+    return spoken[-1], next((action for action in reversed(spoken) if _is_answered(action, spoken[-1])), None)
 
 
 def _is_of_round(action: Action, seen: Seen) -> bool:

@@ -39,7 +39,7 @@ from triage.models import (
 from triage.services.labels import take_back
 from triage.services.publishing import forget_published, records_about
 
-ACTION = ("kind", "outcome", "note", "findings", "scanner", "pull_uri", "made_at", "undone_at")
+ACTION = ("kind", "outcome", "note", "findings", "scanner", "pull_uri", "by_link", "made_at", "undone_at")
 TOKEN = ("name", "scopes", "repo_key", "made_at", "last_used_at", "revoked_at", "refused")
 OAUTH = ("issuer", "server", "scope", "browser", "made_at", "last_used_at", "ended_at", "ended_because")
 OWN_RECORD = ("act", "subject", "collection", "rkey", "record", "state", "problem", "made_at", "settled_at")

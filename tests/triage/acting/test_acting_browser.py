@@ -10,12 +10,15 @@ from pytest_django import Settings
 
 from ingest.oauth.scopes import Act, act_scope
 from tests.conftest import looks
+from tests.ingest.stream.frames import MARA, REPO
 from tests.scoring.small import OFFERED
 from tests.triage.acting.test_bulk import ALL
+from tests.triage.axe import violations
 from tests.triage.conftest import OpenPage
 from tests.triage.worlds.acting_site import ANA, BEN, NOON, ActingSite, fast_site
 from tests.triage.worlds.labelling import define_label, give_push, tell_lanes
 from triage.access.oauth.sessions import IN_BROWSER
+from triage.access.tokens import make_link
 from triage.models import Action, OAuthSession, OwnRecord, Person
 
 SITE = fast_site  # the open pull requests, all in the fast lane
@@ -293,3 +296,24 @@ def test_what_was_asked_is_copied_for_its_author_by_one_click_and_without_script
     expect(told).to_be_hidden()
     plain.locator(".pull-head").get_by_text("Copy for the author").click()
     expect(told).to_have_value(re.compile("Test it, please"))
+    assert violations(page) == []
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_an_author_answers_by_a_private_link_in_a_real_browser(
+    site: ActingSite, open_page: OpenPage, scripts: bool
+) -> None:
+    ana = site.maintainer(ANA, "ana.example")
+    ana.post("/act", site.form("request_changes", note="Test it, please."))
+    site.after(11)
+    token = make_link(Person.objects.get(did=ANA), MARA, REPO, OFFERED, site.now)
+    page = open_page(390, scripts=scripts)
+    page.goto(f"/c/{MARA}/decision/{token}")
+    expect(page.get_by_role("heading", level=2).first).to_contain_text("asked you for changes")
+    assert not scripts or violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.get_by_label("Your answer").fill("It is tested.")
+    page.get_by_role("button", name="Answer").click()
+    expect(page.get_by_role("main")).to_contain_text("Your answer is saved.")
+    expect(page.get_by_label("Your answer")).to_have_count(0)
+    assert Action.objects.get(kind="answer").note == "It is tested."

@@ -25,7 +25,7 @@ from triage.services.erasure import account_of, forget_account
 pytestmark = pytest.mark.django_db
 ASKED = "<b>Test</b> it, please.\r\nAll of \u202eit."
 ASKED_LINES = "<b>Test</b> it, please.\nAll of ⟨U+202E⟩it."
-HOSTILE = "<script>alert(1)</script> Done \u202enow."
+HOSTILE = "<script>alert(1)</script>\r\nDone \u202enow."
 
 
 def text(answer: Any) -> str:
@@ -99,11 +99,16 @@ def test_what_is_asked_stands_on_top_of_the_authors_page_and_one_answer_gives_th
     row, pane = page_of(ana, "/"), page_of(ana, f"/pull/{OFFERED}")
     assert "Its author answered." in row
     assert "Its author answered." in pane
-    assert "&lt;script&gt;alert(1)&lt;/script&gt; Done ⟨U+202E⟩now." in ana.get(f"/pull/{OFFERED}").content.decode()
+    read = ana.get(f"/pull/{OFFERED}").content.decode()
+    assert read.count("&lt;script&gt;alert(1)&lt;/script&gt;<br>Done ⟨U+202E⟩now.") == 2, "before the change, and below"
+    assert "Done" not in page_of(signed_in(invited(f"did:plc:{'v' * 24}")), f"/pull/{OFFERED}")
     site.work()
     assert "Waiting on author" not in page_of(ana, "/")
-    assert "answered: <script>alert(1)</script>" in page_of(ana, f"/history/{OFFERED}")
+    assert "answered: <script>alert(1)</script> Done ⟨U+202E⟩now." in page_of(ana, f"/history/{OFFERED}")
     assert "Answered as its author" in page_of(ana, "/changes")
+    ana.post("/act", site.form("comment", version=2, note="Thanks."))
+    assert "Its author answered." not in page_of(ana, "/"), "somebody read it"
+    assert "asked for changes." not in page_of(ana, "/")
     late = answer({}, "Once more", client=author)
     assert (late.status_code, "Nothing here waits" in text(late), "Once more" in text(late)) == (409, True, True)
 
