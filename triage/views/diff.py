@@ -31,12 +31,12 @@ from triage.presenters import queue as as_shown
 from triage.presenters import row_actions
 from triage.presenters.comments import own_account, sent_views
 from triage.presenters.lists import hiding_audits
+from triage.presenters.past_actions import action_words
 from triage.presenters.peers import PeerView, opinion_view
 from triage.presenters.pills import pill
 from triage.presenters.review import Draft, NoteGroup, NoteView, draft_links, read_draft
 from triage.presenters.row_actions import RowActs
 from triage.presenters.rows import ForgePlace, forge_place
-from triage.presenters.text import action_words
 from triage.presenters.vouching import vouching_shown
 from triage.services import actions, own_records
 from triage.services.reading_times import note_opened
