@@ -133,6 +133,8 @@ TABLE: dict[str, tuple[str, str]] = {
     "GET /score/{did}": (f"GET /score/{MARA}", "401 401 403 200 200 200 200"),
     "POST /score": ("POST /score {}", "401 401 403 422 422 422 422"),
     "GET /pull": ("GET /pull?uri=at://made/up", "401 401 403 404 404 404 404"),
+    "GET /inbox": ("GET /inbox", "401 401 403 200 200 200 200"),
+    "POST /pulls": ("POST /pulls {}", "401 401 403 422 422 422 422"),
     "GET /queue": ("GET /queue", "401 401 403 200 200 200 200"),
     "GET /leaderboard": (
         "GET /leaderboard",
@@ -159,7 +161,11 @@ SHOWING = {
 }
 SECRET = re.compile(rf"(?:(?:data|decision)~|{PREFIX}|sign-in/)[\w-]{{43}}")
 FREE = {"openapi-json", "api-root"}  # the API's own description names no person and no figure
-ASKING = {"POST /score", "verify"}  # a body too long for an address, a form that asks other servers; change nothing
+ASKING = {
+    "POST /score",
+    "POST /pulls",
+    "verify",
+}  # a body too long for an address, a form that asks other servers; change nothing
 CHANGING = [
     *(name for name, (line, _) in TABLE.items() if name not in ASKING and line.startswith(("POST ", "PUT ", "DELETE ")))
 ]
