@@ -5,7 +5,7 @@ SHELL := /bin/sh
 .SILENT:
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-.PHONY: help setup demo run replay peers test prove lint house behaviour bench screenshots licences pins
+.PHONY: help setup demo run replay peers test prove lint house behaviour bench screenshots overlay licences pins
 
 # The first interpreter that is a working 3.11: a version manager's shim can be on the PATH and not work.
 PYTHON := $(shell for name in python3.11 python3 python; do \
@@ -38,7 +38,7 @@ replay: ## a recorded stream, DIR=folder; one line of JSON on stdout; SERVE=1 th
 	$(call into,base); exec "$$python" manage.py replay "$$DIR" $(if $(SERVE),--serve)
 
 # The compiler takes Node's own headers from beside the program: nothing but packages is fetched.
-peers: ## a real data server and PLC directory for the tests (Node 18 or later and npm)
+peers: ## a real data server, PLC directory and web-ext for the tests (Node 20 or later and npm)
 	$(call into,dev,--own); mkdir -p "$$root/peers" && cp tests/peers/*.json "$$root/peers" && \
 	cd "$$root/peers" && prefix=$$(dirname "$$(dirname "$$(readlink -f "$$(command -v node)")")") && \
 	{ npm_config_nodedir="$$prefix" npm ci --no-audit --no-fund --loglevel=error --cache="$$root/cache/npm" >&2 || \
@@ -70,6 +70,9 @@ bench: ## the benchmarks in tests/bench, or one with NAME=name
 
 screenshots: ## every page and state in six looks, checked with axe, below LOG_DIR; needs Chromium
 	$(call into,dev,--own); SCREENSHOTS="$${LOG_DIR:-$$root/logs}/screenshots" "$$python" -m tests.screenshots
+
+overlay: ## the browser extension as a zip, OUT=file or below DATA_ROOT; the same sources give the same bytes
+	$(call into,base,--own); exec "$$python" manage.py overlay "$${OUT:-$$root/sunstead-overlay.zip}"
 
 licences: ## write docs/licences.md anew, after `make pins`
 	$(call into,dev,--own); "$$python" -m tests.licences

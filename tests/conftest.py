@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import hypothesis
 import pytest
@@ -218,7 +218,7 @@ def shared() -> Path:
     """The folder of real data beside the clone; a clone without one skips, REQUIRE_SHARED=1 fails."""
     folder = PROJECT.parent / "shared"
     if not folder.is_dir():
-        _missing("REQUIRE_SHARED", f"no real data: {folder} is absent")
+        missing("REQUIRE_SHARED", f"no real data: {folder} is absent")
     return folder
 
 
@@ -227,7 +227,7 @@ def chromium() -> str:
     """The path of a Chromium browser; a machine without one skips, REQUIRE_BROWSER=1 fails."""
     found = [path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))]
     if not found:
-        _missing("REQUIRE_BROWSER", "no Chromium on the PATH (chromium, chromium-browser, google-chrome)")
+        missing("REQUIRE_BROWSER", "no Chromium on the PATH (chromium, chromium-browser, google-chrome)")
     return found[0]
 
 
@@ -236,10 +236,19 @@ def peer_modules() -> Path:
     """The folder with the reference's own code; without `make peers` this skips, REQUIRE_PEERS=1 fails."""
     modules = Path(os.environ.get("PEERS_DIR", ""))
     if shutil.which("node") is None:
-        _missing("REQUIRE_PEERS", "Node is not on the PATH")
+        missing("REQUIRE_PEERS", "Node is not on the PATH")
     if not (modules / "node_modules" / "@atproto" / "pds").is_dir():
-        _missing("REQUIRE_PEERS", "the real peers are not installed: run `make peers`")
+        missing("REQUIRE_PEERS", "the real peers are not installed: run `make peers`")
     return modules
+
+
+@pytest.fixture(scope="session")
+def web_ext(peer_modules: Path) -> Path:
+    """The linter of browser extensions, which `make peers` installs too."""
+    linter = peer_modules / "node_modules" / ".bin" / "web-ext"
+    if not linter.exists():
+        missing("REQUIRE_PEERS", "web-ext is not installed: run `make peers` again")
+    return linter
 
 
 @pytest.fixture(scope="session")
@@ -249,7 +258,8 @@ def real_network(peer_modules: Path, tmp_path_factory: pytest.TempPathFactory) -
         yield network
 
 
-def _missing(variable: str, reason: str) -> None:
+def missing(variable: str, reason: str) -> NoReturn:
+    """Skip for want of something on this machine; fail where the variable says that it has to be there."""
     if os.environ.get(variable) == "1":
         pytest.fail(f"{variable}=1, but {reason}")
     pytest.skip(reason)

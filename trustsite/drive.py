@@ -33,6 +33,7 @@ STATELESS |= {
     "check",
     "check_models",
     "makemigrations",
+    "overlay",
     "review_diff",
     "trust",
     "doctor",

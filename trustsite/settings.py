@@ -373,7 +373,7 @@ OTLP_HEADERS: dict[str, str] = env.dict("OTLP_HEADERS", {})
 # Other sites read JSON with a token in the header, never with cookies; pages stay closed to them.
 CORS_ALLOWED_ORIGINS = CORS_ORIGINS
 CORS_URLS_REGEX = (
-    r"/(?:(?:score|trust)/.*|(?:score|pull|queue|lanes|leaderboard|metrics|digest|briefing|thresholds|health)"
+    r"/(?:(?:score|trust)/.*|(?:score|pulls?|inbox|queue|lanes|leaderboard|metrics|digest|briefing|thresholds|health)"
     r"|(?:approved|openapi)\.json|review/pr(?:/.*)?)\Z"
 )
 CORS_ALLOW_METHODS, CORS_ALLOW_HEADERS = ["GET", "POST"], ["authorization", "content-type", "if-none-match"]

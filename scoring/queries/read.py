@@ -31,6 +31,7 @@ from scoring.queries.changes import (
     content_review,
     reread,
     round_review,
+    standing_findings,
 )
 from scoring.queries.contributors import (
     clean_to_reach,
@@ -110,7 +111,20 @@ from scoring.queries.queue import (
     repository_names,
     unsealed,
 )
-from scoring.queries.rounds import ForgeHome, Here, Round, forge_home, here, kept_text, newest_patch, pull_at, rounds
+from scoring.queries.rounds import (
+    ForgeHome,
+    Here,
+    RepositoryHome,
+    Round,
+    forge_home,
+    here,
+    kept_text,
+    newest_patch,
+    pull_at,
+    pulls_at,
+    repository_homes,
+    rounds,
+)
 from scoring.queries.scores import hidden_among, hidden_because, hidden_words, hide_score, score, score_at, scores
 from scoring.queries.stored_data import Stored, offered_by, offered_to, offers, pushes_to, stored, stored_whole
 from scoring.queries.trust import explain_trust, renew, seeds_in_force, vouches_worth_making

@@ -4,7 +4,7 @@ It also finds the pull request that an address means, and what anybody may know 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -44,6 +44,12 @@ select r.name, o.did as owner, case when o.handle_verified then o.handle end as 
 from repositories r left join contributors o on o.contributor_id = r.owner_id
 where r.repo_key = ? and r.deleted_at is null
 """
+HOMES = """
+select r.repo_key, r.name, o.did as owner, case when o.handle_verified then o.handle end as handle
+from repositories r semi join watched_repositories using (repository_id)
+left join contributors o on o.contributor_id = r.owner_id
+where r.deleted_at is null order by r.name, r.repo_key
+"""
 _repositories = PerSnapshot[Mapping[str, Any] | None]()
 
 
@@ -77,6 +83,16 @@ class ForgeHome:
     number: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class RepositoryHome:
+    """A watched repository as the forge addresses it now: by the DID or verified handle of its owner, and its name."""
+
+    key: str
+    owner: str | None  # DID
+    handle: str | None
+    name: str | None
+
+
 def rounds(rows: Rows, uri: str) -> tuple[Round, ...]:
     """Return the newest 50 patches that a pull request named, oldest first."""
     return tuple(_round(row) for row in rows.rows(ROUNDS, {"uri": uri}))
@@ -96,6 +112,11 @@ def forge_home(rows: Rows, uri: str, author: str, repository_key: str) -> ForgeH
     number = rows.value("select number from pull_pages where pull_uri = ?", [uri])
     row = _repository(rows, repository_key) or dict.fromkeys(("owner", "handle", "name"))
     return ForgeHome(author, row["owner"], row["handle"], row["name"], number)
+
+
+def repository_homes(rows: Rows) -> tuple[RepositoryHome, ...]:
+    """Return the watched repositories by name."""
+    return tuple(RepositoryHome(row["repo_key"], row["owner"], row["handle"], row["name"]) for row in rows.rows(HOMES))
 
 
 def _repository(rows: Rows, key: str) -> Mapping[str, Any] | None:
@@ -205,16 +226,28 @@ def pull_at(rows: Rows, address: str) -> str | None:
 
     The host is ignored: the page may be on a mirror of the forge's site. Nothing is fetched.
     """
+    return pulls_at(rows, [address]).get(address)
+
+
+def pulls_at(rows: Rows, addresses: Iterable[str]) -> dict[str, str]:
+    """Return the same of many pages by their addresses, without those that are unknown."""
+    places = {address: place for address in addresses if (place := _place(address))}
+    named = {name: find_repository(rows, name) for name in dict.fromkeys(name for name, _ in places.values())}
+    numbers = [number for _, number in places.values()]
+    sql = (
+        "select p.repository_id, g.number, g.pull_uri from pull_pages g join pull_requests p using (pull_uri) "
+        "where list_contains(?, p.repository_id) and list_contains(?, g.number)"
+    )
+    found = rows.rows(sql, [[one for one in named.values() if one is not None], numbers]) if numbers else ()
+    uris = {(row["repository_id"], row["number"]): row["pull_uri"] for row in found}
+    at = {address: uris.get((named[name], number)) for address, (name, number) in places.items()}
+    return {address: uri for address, uri in at.items() if uri}
+
+
+def _place(address: str) -> tuple[str, int] | None:
+    """Return OWNER/NAME and the number of a pull request's page."""
     try:
-        path = unquote(urlsplit(address).path)
+        match = _PATH.fullmatch(unquote(urlsplit(address).path))
     except ValueError:
         return None
-    match = _PATH.fullmatch(path)
-    number = find_repository(rows, f"{match[1]}/{match[2]}") if match else None
-    if match is None or number is None:
-        return None
-    sql = (
-        "select g.pull_uri from pull_pages g join pull_requests p using (pull_uri) "
-        "where p.repository_id = ? and g.number = ?"
-    )
-    return rows.value(sql, [number, int(match[3])])
+    return (f"{match[1]}/{match[2]}", int(match[3])) if match else None

@@ -21,6 +21,7 @@ for _kind in HANDLED:
 for _prefix, _router in (
     ("", "scores"),
     ("", "pulls"),
+    ("", "inbox"),
     ("", "site"),
     ("", "digest"),
     ("", "briefing"),

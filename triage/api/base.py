@@ -49,7 +49,7 @@ from triage.forms.filters import TEXT_LIMIT, URI_LIMIT
 from triage.middleware import QUEUELESS, UNREADABLE, leave_damaged
 
 SMALL = 65_536  # bytes: 100 DIDs take 4 kB, those of did:web some more
-LIMITS = {"/score": SMALL}  # elsewhere Django's own limit holds, DATA_UPLOAD_MAX_MEMORY_SIZE
+LIMITS = {"/score": SMALL, "/pulls": SMALL}  # elsewhere Django's own limit holds, DATA_UPLOAD_MAX_MEMORY_SIZE
 NO_JSON = "The body must be JSON in UTF-8, with finite numbers of at most 4,300 digits and no deep nesting."
 
 

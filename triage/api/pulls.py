@@ -1,20 +1,21 @@
 """Operations on pull requests: the queue, each one in it with what its decision rests on, and what is approved."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated
 
 from django.conf import settings
 from ninja import Field, Router, Schema
-from ninja.params.functions import Query
+from ninja.params.functions import Body, Query
 
 from ingest.store.snapshots import PerSnapshot, Snapshot
+from scoring.explain.findings import finding_name
 from scoring.explain.sentences import plain_sentence, sentence, told_reasons
 from scoring.explain.spoken import briefing
 from scoring.queries import read
 from scoring.queries.read import Approved, PeerOpinion, QueueQuery, QueueRow, QueueSort, hidden_words
-from scoring.types import Lane
+from scoring.types import Lane, ShownFinding
 from triage.access.permissions import sees_thresholds
 from triage.access.problems import ApiProblem
 from triage.access.requests import Request
@@ -34,16 +35,31 @@ from triage.api.base import (
     repository_key,
     write_cursor,
 )
-from triage.api.schemas import EXAMPLE_DID, Count, PersonOut, Share, person_out, rounded, rounded_or_none
+from triage.api.schemas import (
+    EXAMPLE_DID,
+    BadgeOut,
+    Count,
+    PersonOut,
+    Severity,
+    Share,
+    badge_out,
+    person_out,
+    rounded,
+    rounded_or_none,
+)
 from triage.context import present
 from triage.forms.filters import URI_LIMIT, Bucket
 from triage.presenters import queue as as_shown
 from triage.presenters import row_actions
+from triage.presenters.pills import row_pill
+from triage.presenters.review import strongest_open
 from triage.presenters.text import BRIEFING_LENGTH
+from triage.services.actions import dismissed_among
 
 LONGEST_TEXT = 4_096  # bytes of UTF-8 of any text that another wrote
 Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
 MOST_ROWS = 100
+MOST_ADDRESSES = 100
 EXAMPLE_URI = "https://tangled.org/tangled.sh/core/pulls/12"
 ABOUT_BUCKET = (
     "One group, or empty for all: needs_human (Flagged), normal_queue (Needs review), fast_lane, would_be_fast_lane "
@@ -67,6 +83,19 @@ class ChangeOut(Schema):
     files: Count | None = Field(description="Files changed.")
     added: Count | None = Field(description="Lines added.")
     removed: Count | None = Field(description="Lines removed.")
+
+
+class StrongestOut(Schema):
+    """The strongest finding of the scanners in the round that was judged, without those called false alarms."""
+
+    name: Text = Field(description="Name of the problem, as on pages.", examples=["Prompt injection"])
+    severity: Severity = Field(description="How much it weighs.")
+    file: Text | None = Field(description="Path in the change; null where it concerns all of it.")
+    line: int | None = Field(
+        ge=1, description="Line of the new file, from 1, or of the old one where removed; null for the whole file."
+    )
+    removed: bool = Field(description="The line is one that the change removes.")
+    explanation: Text = Field(description="The problem in one sentence; may hold words of the change.")
 
 
 class PeerOut(Schema):
@@ -124,7 +153,10 @@ class PullOut(Schema):
     cases: Count = Field(description="Settled pull requests behind the estimate.")
     structural_trust: Share = Field(description="Trust of the author from the repository's seeds, in [0, 1].")
     content_risk: Share | None = Field(description="Risk of the content, in [0, 1]; null: not reviewed.")
+    badge: BadgeOut = Field(description="Lane and chance as pages say them.")
+    decided: Text = Field(description="The cause of its place, in at most 42 characters; `explanation` begins with it.")
     explanation: Text = Field(description="Why, in one line.")
+    finding: StrongestOut | None = Field(description="Strongest finding; null while sealed, and where there is none.")
     reasons: list[ReasonOut] = Field(description="Strongest first.")
     path: list[PersonOut] = Field(description="Trust path, seed first; empty: none.")
     peers: list[PeerOut] = Field(description="Judgements of other sites; empty while sealed, and where there is none.")
@@ -148,7 +180,13 @@ class QueueOut(Schema):
     snapshot: int = Field(ge=0, description="Number of the snapshot that everything here was read from.", examples=[42])
 
 
-def pull_out(row: QueueRow, exact: bool, peers: Sequence[PeerOpinion] = (), briefed: bool = False) -> PullOut:
+def pull_out(
+    row: QueueRow,
+    exact: bool,
+    peers: Sequence[PeerOpinion] = (),
+    briefed: bool = False,
+    finding: StrongestOut | None = None,
+) -> PullOut:
     """A row as JSON; the thresholds in its reasons only where `exact`."""
     say, estimate = sentence if exact else plain_sentence, row.verdict.estimate
     return PullOut(
@@ -178,7 +216,10 @@ def pull_out(row: QueueRow, exact: bool, peers: Sequence[PeerOpinion] = (), brie
         cases=estimate.cases,
         structural_trust=rounded(row.structural_trust),
         content_risk=rounded_or_none(row.content_risk),
+        badge=badge_out(row_pill(row)),
+        decided=row.decided,
         explanation=cut(row.sentence),
+        finding=None if row.is_sealed else finding,
         reasons=[ReasonOut(code=one.code, text=cut(say(one))) for one in told_reasons(row.verdict)],
         path=[person_out(person) for person in row.path],
         peers=[] if row.is_sealed else [peer_out(opinion) for opinion in peers],
@@ -207,6 +248,39 @@ def _spoken(row: QueueRow) -> str:
     if row.hidden_by:
         return f"{hidden_words(row.hidden_by)}."
     return " ".join(briefing(row.verdict, "change", row.shadow))
+
+
+def pulls_out(request: Request, snapshot: Snapshot, rows: Sequence[QueueRow], briefed: bool = False) -> list[PullOut]:
+    """Rows as JSON for this reader, each with what peers say and its strongest finding."""
+    uris, roles = [row.uri for row in rows], viewing(request)
+    peers = read.peer_opinions(snapshot, uris, present(snapshot)) if settings.PEERS else {}
+    findings = _strongest(snapshot, rows, uris)
+    return [
+        pull_out(
+            row, sees_thresholds(roles, row.repository_key), peers.get(row.uri, ()), briefed, findings.get(row.uri)
+        )
+        for row in rows
+    ]
+
+
+def _strongest(snapshot: Snapshot, rows: Sequence[QueueRow], uris: Collection[str]) -> dict[str, StrongestOut]:
+    found = read.standing_findings(snapshot, list(uris))
+    dismissed = dismissed_among(found)
+    strongest = {
+        row.uri: strongest_open(found.get(row.uri, ()), row.patch_id, dismissed.get(row.uri, ())) for row in rows
+    }
+    return {uri: _strongest_out(note) for uri, note in strongest.items() if note}
+
+
+def _strongest_out(found: ShownFinding) -> StrongestOut:
+    return StrongestOut(
+        name=finding_name(found.scanner, found.rule, found.type),
+        severity=found.severity,
+        file=None if found.file is None else cut(found.file),
+        line=found.line,
+        removed=found.removed,
+        explanation=cut(found.explanation),
+    )
 
 
 def cut(text: str) -> str:
@@ -244,8 +318,58 @@ def get_pull(
     if row is None or held_to(request) not in ("", row.repository_key):
         detail = "No open pull request of a watched repository has this address; it may be merged or closed."
         raise ApiProblem(404, detail, code="not_open")
-    peers = read.peer_opinions(snapshot, [row.uri], present(snapshot)) if settings.PEERS else {}
-    return pull_out(row, sees_thresholds(viewing(request), row.repository_key), peers.get(row.uri, ()), briefing)
+    return pulls_out(request, snapshot, [row], briefing)[0]
+
+
+class PullsIn(Schema):
+    """The pull requests that are asked about."""
+
+    uris: list[Annotated[str, Field(min_length=1, max_length=URI_LIMIT)]] = Field(
+        description=f"One to {MOST_ADDRESSES} at-uris of records or addresses of pages on the forge.",
+        min_length=1,
+        max_length=MOST_ADDRESSES,
+        examples=[[EXAMPLE_URI]],
+    )
+    briefing: bool = Field(False, description="True adds what is read aloud of each.")
+
+
+class FoundOut(Schema):
+    """One entry that was asked about."""
+
+    asked: str = Field(description="The entry as it was sent.")
+    pull_request: PullOut | None = Field(
+        description="Its judgement; null where no open pull request of a watched repository has this address."
+    )
+
+
+class PullsOut(Schema):
+    """The answer to each entry, in the order asked for."""
+
+    found: list[FoundOut]
+    snapshot: int = Field(ge=0, description="Number of the snapshot that everything here was read from.", examples=[42])
+
+
+@router.post(
+    "/pulls",
+    response={200: PullsOut, **problems(400, 401, 413, 415, 422, 500, 503)},
+    summary=f"How up to {MOST_ADDRESSES} open pull requests are judged",
+    operation_id="get_pulls",
+    auth=RepositoryReader(),
+)
+def get_pulls(request: Request, asked: Annotated[PullsIn, Body()]) -> PullsOut:
+    """The same for many at once; an entry that is not open here, or not this token's to read, is null."""
+    snapshot, held = published(request), held_to(request)
+    addresses = list(dict.fromkeys(asked.uris))
+    uris = {one: one for one in addresses if one.startswith("at://")} | read.pulls_at(snapshot, addresses)
+    rows = as_shown.pulls(snapshot, list(dict.fromkeys(uris.values())))
+    rows = tuple(row for row in rows if held in ("", row.repository_key))
+    told = {one.uri: one for one in pulls_out(request, snapshot, rows, asked.briefing)}
+    found = [FoundOut(asked=_as_sent(one), pull_request=told.get(uris.get(one, ""))) for one in addresses]
+    return PullsOut(found=found, snapshot=snapshot.number)
+
+
+def _as_sent(text: str) -> str:
+    return text.encode(errors="replace").decode()  # half of a surrogate pair is no UTF-8
 
 
 @router.get(
@@ -286,14 +410,10 @@ def get_queue(
     except MalformedCursor as problem:
         raise ApiProblem(422, str(problem), code="malformed_cursor") from problem
     page = order[start : start + limit]
-    rows, roles = as_shown.pulls(snapshot, page), viewing(request)
-    peers = read.peer_opinions(snapshot, page, present(snapshot)) if settings.PEERS else {}
     return QueueOut(
         total=len(order),
         own=len(own),
-        pull_requests=[
-            pull_out(row, sees_thresholds(roles, row.repository_key), peers.get(row.uri, ()), briefing) for row in rows
-        ],
+        pull_requests=pulls_out(request, snapshot, as_shown.pulls(snapshot, page), briefing),
         next=write_cursor(page[-1], start + len(page)) if start + len(page) < len(order) else None,
         snapshot=snapshot.number,
     )

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from ingest.atproto.syntax import parse_handle
 from scoring.queries import read
 from scoring.types import Estimate, Factor, Lane, Measure
+from triage.presenters.pills import Kind, Pill, score_pill
 from triage.presenters.row_actions import OpenCounts
 from triage.presenters.text import BRIEFING_LENGTH, spoken
 
@@ -52,6 +53,21 @@ class IntervalOut(BaseModel):
 
     low: Share = Field(description="Lower end, in [0, 1].")
     high: Share = Field(description="Upper end, in [0, 1].")
+
+
+class BadgeOut(BaseModel):
+    """The lane and the chance in the words and rounding of the pages, for other surfaces to repeat."""
+
+    kind: Kind = Field(
+        description="Its mark: fast, would (the lane is not open), review, flag, person (somebody is asked, nothing "
+        "was found), audit or unknown."
+    )
+    word: str = Field(description="The lane in words.", examples=["Flagged"])
+    chance: str = Field(description="Chance to stay clean, rounded down; empty: none, or hidden.", examples=["73 %"])
+    interval: str = Field(
+        description="Its 95 % interval in per cent, rounded outwards; `hidden` until an audit is answered, else empty.",
+        examples=["42\N{EN DASH}96"],
+    )
 
 
 class FactorOut(BaseModel):
@@ -93,6 +109,7 @@ class ScoreOut(JudgedOut):
     )
     eigentrust: Share = Field(description="Share of the personalised walk from the seeds, in [0, 1].")
     content_risk: Share | None = Field(description="Risk of the newest reviewed change, in [0, 1]; null: not reviewed.")
+    badge: BadgeOut = Field(description="Lane and chance as pages say them.")
     explanation: str = Field(description="Why, in one line for a person, trust path first.")
     top_factors: list[FactorOut] = Field(description=f"Largest effect first, at most {TOP_FACTORS}.")
     seeds: list[PersonOut] = Field(description="People from whose judgement trust starts.")
@@ -236,6 +253,7 @@ def score_out(score: read.ContributorScore, briefed: bool = False) -> ScoreOut:
         "trust_measure": score.trust_measure,
         "eigentrust": rounded(score.eigentrust),
         "content_risk": rounded_or_none(score.content_risk),
+        "badge": _badge(score_pill(score)),
         "explanation": score.explanation,
         "top_factors": [_factor(factor) for factor in _strongest(score.verdict.factors)],
         "seeds": [_person(seed) for seed in score.seeds],
@@ -326,6 +344,15 @@ def trust_out(found: read.TrustExplanation, exact: bool) -> TrustOut:
         dependents_total=found.dependents_total,
         threshold=found.threshold if exact else None,
     )
+
+
+def badge_out(shown: Pill) -> BadgeOut:
+    """A pill as JSON."""
+    return BadgeOut(**_badge(shown))
+
+
+def _badge(shown: Pill) -> dict[str, Any]:
+    return {"kind": shown.kind, "word": shown.word, "chance": shown.number, "interval": shown.interval}
 
 
 def person_out(person: read.Person) -> PersonOut:

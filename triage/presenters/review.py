@@ -8,7 +8,7 @@ stranger's link cannot put words into a form. No draft is sent: a person edits a
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2s
 from html import escape
@@ -176,6 +176,15 @@ def review_notes(review: ContentReview, patch_id: str | None = None) -> tuple[No
     flags = [flag for flag in review.flags if (_scrubbed(flag.explanation), flag.location) not in known_texts]
     notes = strongest_first([*finding_notes(review.findings), *_flag_notes(flags, review.reviewer)])
     return tuple(replace(note, digest=_digest(note, patch_id)) for note in notes) if patch_id else notes
+
+
+def strongest_open(
+    findings: Sequence[ShownFinding], patch_id: str | None, dismissed: Collection[str]
+) -> ShownFinding | None:
+    """Return the strongest of these findings that nobody called a false alarm; `dismissed` are digests."""
+    notes = finding_notes(findings)
+    pairs = zip(findings, notes, strict=True)
+    return next((finding for finding, note in pairs if _digest(note, patch_id) not in dismissed), None)
 
 
 def with_dismissals(notes: Iterable[NoteView], dismissed: Mapping[str, str]) -> tuple[NoteView, ...]:

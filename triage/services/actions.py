@@ -220,6 +220,15 @@ def dismissals(uri: str) -> dict[str, Action]:
     return {digest: action for (_, digest), action in _dismissed_findings(decisions.order_by("pk")).items()}
 
 
+def dismissed_among(uris: Collection[str]) -> dict[str, set[str]]:
+    """Return the digests of the dismissed findings of those of these pull requests that have any."""
+    decisions = Action.objects.filter(pull_uri__in=list(uris), kind__in=ON_FINDINGS, undone_at=None)
+    digests: dict[str, set[str]] = {}
+    for uri, digest in _dismissed_findings(decisions.order_by("pk")):
+        digests.setdefault(uri, set()).add(digest)
+    return digests
+
+
 def false_alarms() -> dict[str, int]:
     """Count dismissed findings by scanner, most first."""
     decisions = Action.objects.filter(kind__in=ON_FINDINGS, undone_at=None).order_by("pk")

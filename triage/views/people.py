@@ -375,6 +375,12 @@ def _places(request: Request, roles: Roles) -> dict[str, str]:
     )
 
 
+def token_places(request: Request) -> list[tuple[str, str]]:
+    """Return what a token of the viewer's may read: key and name, everything first."""
+    places = _places(request, viewing(request))
+    return [("", EVERYTHING), *sorted(places.items(), key=lambda pair: pair[1])]
+
+
 def _page(request: Request, person: Person, problem: str = "", secret: str = "") -> HttpResponse:
     roles, names = viewing(request), _names(request)
     all_tokens = ApiToken.objects.select_related("person").order_by("-made_at", "-pk")
@@ -383,9 +389,10 @@ def _page(request: Request, person: Person, problem: str = "", secret: str = "")
         "tokens": [_token_view(token, names) for token in visible_tokens[:SHOWN]],
         "everybodys": _sees_all(roles),
         "scopes": [(name, MEANINGS[name]) for name in SCOPES if name == "read" or roles.highest() >= Role.MAINTAINER],
-        "places": [("", EVERYTHING), *sorted(_places(request, roles).items(), key=lambda pair: pair[1])],
+        "places": token_places(request),
         "problem": problem,
         "secret": secret,
+        "sent_name": request.POST.get("name", ""),
         "sent": request.POST if problem else {},
     }
     return render(request, "people/tokens.html", context, status=422 if problem else 200)

@@ -25,6 +25,7 @@ OWN = {
     "GET /trust/{did}": f"/trust/{MARA}?{LANTERN}",
     "GET /pull": f"/pull?uri={quote(OFFERED)}",
     "GET /queue": "/queue",
+    "GET /inbox": "/inbox",
     "GET /approved.json": "/approved.json",
     "GET /lanes": "/lanes",
 }
@@ -87,6 +88,18 @@ def test_what_is_another_repositorys_is_unknown_to_it() -> None:
     elsewhere = robot.get(f"/pull?uri={quote(OFFERED)}")
     made_up = robot.get("/pull?uri=at://made/up")
     assert (elsewhere.status_code, elsewhere.json()) == (404, made_up.json())
+
+
+def test_of_many_at_once_and_of_the_inbox_it_is_told_its_own_part() -> None:
+    asked = {"uris": [OFFERED]}
+    for repo_key, known, waiting in ((REPO, OFFERED, 1), (CABIN, None, 0), ("", OFFERED, 1)):
+        robot = program(repo_key)
+        (found,) = robot.post("/pulls", asked, content_type="application/json").json()["found"]
+        assert (found["pull_request"] or {}).get("uri") == known
+        told = robot.get("/inbox").json()
+        assert (sum(told["lanes"].values()), (told["oldest"] or {}).get("uri")) == (waiting, known)
+        assert [one["repository"] for one in told["repositories"]] == ([repo_key] if repo_key else [CABIN, REPO])
+        assert told["only"] == (repo_key or None)
 
 
 def test_a_tag_of_another_token_tells_it_nothing() -> None:

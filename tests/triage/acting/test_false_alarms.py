@@ -62,6 +62,20 @@ def test_every_maintainer_reads_who_called_it_a_false_alarm_and_why(site: Acting
     assert list(dismissals(OFFERED)) == [first]
 
 
+def test_programs_are_told_the_strongest_that_is_not_a_false_alarm(site: ActingSite, ana: Client) -> None:
+    def strongest() -> str | None:
+        finding = ana.get("/pull", {"uri": OFFERED}, headers={"accept": "application/json"}).json()["finding"]
+        return finding and finding["explanation"]
+
+    first, second = digests(ana)
+    assert strongest() == HIGH.explanation
+    dismiss(site, ana, first)
+    assert strongest() == OTHER.explanation
+    site.after(2)
+    dismiss(site, ana, second, version=1)
+    assert strongest() is None
+
+
 def test_it_is_counted_for_its_scanner_until_it_is_taken_back(site: ActingSite, ana: Client, ben: Client) -> None:
     first, second = digests(ana)
     dismiss(site, ana, first)

@@ -47,7 +47,7 @@ SCORE = read.ContributorScore(
 )
 PROMISED = (
     "calibrated_prob structural_trust eigentrust content_risk decision explanation top_factors seeds did handle "
-    "hidden_by repository interval cases as_of model_version trust_measure shadow briefing"
+    "hidden_by badge repository interval cases as_of model_version trust_measure shadow briefing"
 )
 ROW = read.LeaderboardRow(1, MARA, VERDICT, merged=14, reverts=0, distance=1, provisional=False)
 

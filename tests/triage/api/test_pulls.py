@@ -14,6 +14,7 @@ from pytest_django import Settings
 
 from ingest.store.snapshots import Snapshot
 from scoring.explain.decided import LONGEST, LONGEST_REASON
+from scoring.formatting import percent
 from scoring.queries import read
 from tests.triage.api.test_scores import NOBODY, get_json
 from tests.triage.worlds.site import Site
@@ -159,6 +160,55 @@ def test_what_is_not_open_here_is_a_sentence_with_a_code(client: Client, site: S
     assert (answer.status_code, answer.json()["code"]) == (404, "not_open")
 
 
+def asked(client: Client, *uris: str) -> Any:
+    return client.post("/pulls", json.dumps({"uris": uris}), content_type="application/json")
+
+
+def test_many_at_once_are_told_as_one_at_a_time_in_the_order_asked_for(client: Client, site: Site) -> None:
+    rows = get_json(client, "/queue?limit=100")["pull_requests"]
+    uris = [row["uri"] for row in rows]
+    hostile = ("at://did:plc:made/up/1", "https://tangled.org/nobody/nothing/pulls/1", "\u202e", "' or 1=1 --")
+    answer = asked(client, *hostile, *uris, uris[0])
+    told = [(one["asked"], one["pull_request"]) for one in answer.json()["found"]]
+    assert told == [*((text, None) for text in hostile), *zip(uris, rows, strict=True)]
+    assert (answer.status_code, answer.headers.get("ETag")) == (200, None)
+
+
+@pytest.mark.parametrize("uris", [[], ["at://made/up"] * 101, "at://made/up", [""], ["x" * 3_000], None])
+def test_a_list_of_addresses_that_is_none_is_refused_in_a_sentence(client: Client, site: Site, uris: object) -> None:
+    answer = client.post("/pulls", json.dumps({"uris": uris}), content_type="application/json")
+    assert answer.status_code == 422
+    assert answer.json()["detail"].endswith(".")
+
+
+def test_the_badge_and_the_finding_are_those_of_the_page(client: Client, site: Site) -> None:
+    rows = get_json(client, "/queue?limit=100")["pull_requests"]
+    for row in rows:
+        badge = row["badge"]
+        assert row["explanation"].startswith(row["decided"])
+        assert bool(badge["chance"]) == (row["calibrated_prob"] is not None)
+        if badge["chance"]:
+            assert badge["chance"] == percent(row["calibrated_prob"])
+    (injected,) = [row for row in rows if row["decided"].startswith("Prompt injection in ")]
+    assert injected["badge"] == {"kind": "flag", "word": "Flagged", "chance": "73 %", "interval": "42\N{EN DASH}96"}
+    found = injected["finding"]
+    assert (found["name"], found["file"], found["line"]) == ("Prompt injection", "lantern/resolve_form.py", 14)
+    assert {row["finding"] is None for row in rows if row["sealed"]} <= {True}
+
+
+def test_the_inbox_in_brief_counts_as_its_page_and_names_what_is_watched(client: Client, site: Site) -> None:
+    told = get_json(client, "/inbox")
+    rows = get_json(client, "/queue?limit=100")["pull_requests"]
+    assert told["lanes"] == get_json(client, "/metrics")["lanes"]
+    others = [row for row in rows if not row["own"]]
+    assert told["oldest"] == min(others, key=lambda row: row["opened_at"])
+    assert f"New within 24 hours: {told['new']}." in client.get("/digest").content.decode()
+    assert {one["repository"] for one in told["repositories"]} >= {row["repository"] for row in rows}
+    names = {(one["name"], one["handle"]) for one in told["repositories"]}
+    assert ("lantern", "ana.example.test") in names
+    assert told["only"] is None
+
+
 @pytest.mark.parametrize("word", ["nonsense", "AAAA", "bnVsbA", "WzEsMl0", "W10", "%00"])
 def test_a_cursor_that_is_none_of_ours_is_refused(client: Client, site: Site, word: str) -> None:
     answer = client.get("/queue", {"cursor": word})
@@ -262,6 +312,7 @@ def test_many_strangers_are_looked_up_in_as_many_statements_as_one(
         "/score/{did}",
         "/queue",
         "/pull?uri={uri}",
+        "/inbox",
         "/leaderboard",
         "/metrics",
         "/trust/{did}",
