@@ -23,6 +23,7 @@ HOPS = {
     "erase_deleted": "Erasing accounts that are gone",
     "deliver_outbox": "Applying decisions made here",
     "tell_webhook": "Telling the webhook and browsers",
+    "send_pushes": "Sending notifications",
     "publish_assessments": "Publishing assessments",
     "archive_events": "Moving older events to files",
     "drop_old_diffs": "Dropping older diffs",

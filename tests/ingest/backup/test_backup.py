@@ -172,17 +172,18 @@ def test_keys_are_in_a_backup_only_where_somebody_asks_for_them(places: Places, 
     assert (other.keys / "django").stat().st_mode & 0o777 == 0o600
 
 
-def test_the_key_that_a_webhooks_receiver_holds_comes_back_with_the_others(
-    places: Places, owned: Store, tmp_path: Path
+@pytest.mark.parametrize("name", ["webhook", "push"])
+def test_a_key_of_which_others_hold_a_copy_or_the_other_half_comes_back_with_the_drives_own(
+    places: Places, owned: Store, tmp_path: Path, name: str
 ) -> None:
-    (places.keys / "webhook").write_text("c" * 64)
+    (places.keys / name).write_text("c" * 64)
     back_up(owned, places, tmp_path / "secret", keys=True)
     other = make_drive(tmp_path / "other")
-    (other.keys / "webhook").write_text("d" * 64)
+    (other.keys / name).write_text("d" * 64)
     done = put_back(tmp_path / "secret", other)
-    assert (other.keys / "webhook").read_text() == "c" * 64
+    assert (other.keys / name).read_text() == "c" * 64
     assert done.aside is not None
-    assert (done.aside / "keys" / "webhook").read_text() == "d" * 64
+    assert (done.aside / "keys" / name).read_text() == "d" * 64
 
 
 def test_a_backup_that_fails_leaves_nothing_of_its_name(places: Places, owned: Store, tmp_path: Path) -> None:
