@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+PARTS = ("pictures/pictures", "pictures/lane_pictures", "overlay/pictures")
+
 
 def main() -> int:
     """Take them all; the exit status of pytest."""
@@ -19,7 +21,7 @@ def main() -> int:
     for old in target.glob("*.png"):
         old.unlink()
     os.environ["SCREENSHOTS"] = str(target)
-    status = pytest.main(["-q", "tests/triage/pictures/pictures.py", "tests/triage/pictures/lane_pictures.py"])
+    status = pytest.main(["-q", *(f"tests/triage/{part}.py" for part in PARTS)])
     print(f"{len(list(target.glob('*.png')))} pictures in {target}", file=sys.stderr)  # noqa: T201
     return int(status)
 
