@@ -15,6 +15,7 @@ import pytest
 TAKEN_IN = (
     "tests/triage/pictures/pictures.py",
     "tests/triage/pictures/lane_pictures.py",
+    "tests/triage/overlay/pictures.py",
     "tests/triage/morning/test_own_name_browser.py",
 )
 

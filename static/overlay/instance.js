@@ -23,6 +23,7 @@ export class Trouble extends Error {
   }
 }
 
+// As they are stored now.
 export const settings = async () => {
   const { origin = "", token = "", pages = PAGES } = await chrome.storage.local.get(["origin", "token", "pages"]);
   return { origin, token, pages };
@@ -40,10 +41,16 @@ export const originOf = (address) => {
 // Firefox takes no port in a pattern, so none is named: only the code below says to which port requests go.
 export const patternOf = (origin) => `${new URL(origin).protocol}//${new URL(origin).hostname}/*`;
 
+let known; // settings, and whether the browser lets us reach their origin, until either changes
+const current = () => (known ??= settings().then(async (stored) => {
+  const isAllowed = stored.origin && await chrome.permissions.contains({ origins: [patternOf(stored.origin)] });
+  return { ...stored, isAllowed };
+}));
 let held = new Map(); // by path and body: when it was asked, and its answer to come
 let quiet = { until: 0, line: "" };
 let sentAt = []; // of the requests of the last minute
 export const forget = () => {
+  known = undefined;
   held = new Map();
   quiet = { until: 0, line: "" };
 };
@@ -87,9 +94,9 @@ const pieces = async function* (reader) {
 };
 
 const send = async (path, body) => {
-  const { origin, token } = await settings();
+  const { origin, token, isAllowed } = await current();
   if (!origin || !token) throw new Trouble("Not set up yet. Open the settings.", true);
-  if (!(await chrome.permissions.contains({ origins: [patternOf(origin)] })))
+  if (!isAllowed)
     throw new Trouble(`The browser does not let this extension reach ${origin}. Save the settings again.`);
   if (Date.now() < quiet.until) throw new Trouble(quiet.line);
   sentAt = [...sentAt.filter((at) => Date.now() - at < 60_000), Date.now()];
@@ -138,8 +145,9 @@ const understood = (read) => {
   }
 };
 
+export const isOn = async (page) => (await current()).pages.includes(page);
 export const inbox = async () => {
-  const { origin } = await settings();
+  const { origin } = await current();
   const told = await ask("/inbox");
   const read = understood(() => inboxOf(told, origin));
   await chrome.storage.session.set({ watched: { at: Date.now(), origin, names: read.watched, only: read.only } });
@@ -147,7 +155,7 @@ export const inbox = async () => {
 };
 // The watched repositories by the beginning of their addresses, kept while the browser runs and renewed now and then.
 export const watched = async () => {
-  const { origin } = await settings();
+  const { origin } = await current();
   const { watched: kept } = await chrome.storage.session.get("watched");
   const isKept = kept?.origin === origin;
   if (isKept && Date.now() - kept.at < WATCHED_MS) return kept;
@@ -161,12 +169,12 @@ export const watched = async () => {
   }
 };
 export const pulls = async (uris) => {
-  const { origin } = await settings();
+  const { origin } = await current();
   const told = await ask("/pulls", { uris });
   return understood(() => pullsOf(told, uris, origin));
 };
 export const person = async (did, repository) => {
-  const { origin } = await settings();
+  const { origin } = await current();
   const query = repository ? `?repo=${encodeURIComponent(repository)}` : "";
   const [score, trust] = await Promise.all([ask(`/score/${did}${query}`), ask(`/trust/${did}${query}`)]);
   return score && understood(() => personOf(score, trust ? pathOf(trust) : [], origin));

@@ -29,7 +29,7 @@ const save = async (origin, typed) => {
     await chrome.permissions.remove({ origins: [patternOf(before.origin)] });
   await fill();
   say("Saved. Asking…");
-  const { inbox, line } = await chrome.runtime.sendMessage({ ask: "inbox" });
+  const { inbox, line } = await chrome.runtime.sendMessage({ ask: "inbox", isChanged: true });
   if (!inbox) return say(`Saved, but: ${line}`);
   const { repositories: count, only } = inbox;
   const watched = `${count.toLocaleString("en")} watched ${count === 1 ? "repository" : "repositories"}`;

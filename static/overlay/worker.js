@@ -1,7 +1,7 @@
 // The background worker: answers the extension's own pages and its scripts in the forge's pages, and nobody else.
 
 import "./places.js";
-import { Trouble, forget, inbox, person, pulls, settings, watched } from "./instance.js";
+import { Trouble, forget, inbox, isOn, person, pulls, watched } from "./instance.js";
 import { isOnForge } from "./answers.js";
 
 const { FORGE, MOST, addressOf, isDid, isPullUri, placeOf } = globalThis.places;
@@ -55,7 +55,7 @@ const answers = {
 
 const reply = async (message) => {
   try {
-    if (!(await settings()).pages.includes(message.ask)) return OFF;
+    if (!(await isOn(message.ask))) return OFF;
     return (await answers[message.ask](message)) ?? {};
   } catch (problem) {
     if (!(problem instanceof Trouble)) throw problem;
@@ -63,7 +63,12 @@ const reply = async (message) => {
     return isSilent || message.ask === "list" ? { line } : { line, view: { line } };
   }
 };
-const replyInbox = async () => {
+const forgetAll = () => {
+  forget();
+  return chrome.storage.session.remove("watched");
+};
+const replyInbox = async ({ isChanged }) => {
+  if (isChanged) await forgetAll(); // the settings may say so before the storage does
   try {
     return { inbox: await inbox() };
   } catch (problem) {
@@ -78,7 +83,7 @@ const isForge = ({ id, tab, frameId, url }) =>
 chrome.runtime.onMessage.addListener((message, sender, answer) => {
   const isQuestion = typeof message?.ask === "string" && Object.hasOwn(answers, message.ask);
   if (isQuestion && (isForge(sender) || isOwn(sender))) reply(message).then(answer, () => answer({}));
-  else if (message?.ask === "inbox" && isOwn(sender)) replyInbox().then(answer, () => answer({}));
+  else if (message?.ask === "inbox" && isOwn(sender)) replyInbox(message).then(answer, () => answer({}));
   else return false;
   return true;
 });
@@ -86,7 +91,6 @@ chrome.runtime.onMessage.addListener((message, sender, answer) => {
 // Scripts in pages cannot read what is stored: where a browser does not know this, none of them asks for it.
 chrome.storage.local.setAccessLevel?.({ accessLevel: "TRUSTED_CONTEXTS" });
 chrome.storage.onChanged.addListener((changes, area) => {
-  if (area !== "local") return;
-  forget();
-  chrome.storage.session.remove("watched");
+  if (area === "local") forgetAll();
 });
+for (const change of [chrome.permissions.onAdded, chrome.permissions.onRemoved]) change.addListener(forget);
