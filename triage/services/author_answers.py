@@ -1,4 +1,4 @@
-"""What maintainers asked of a pull request's author here, and the author's answers.
+"""Requests of maintainers to a pull request's author, and the author's answers.
 
 An answer is taken each time that somebody asked, and it is the maintainers' turn at once. A text can be undone for ten
 seconds and reaches its author afterwards, so an answer is about what took effect before it.

@@ -1,4 +1,4 @@
-"""What a maintainer asks reaches its author, who answers it here once; then it is the maintainers' turn."""
+"""A maintainer's request reaches its author, who answers it here once; then it is the maintainers' turn."""
 
 import re
 from collections.abc import Mapping

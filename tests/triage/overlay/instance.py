@@ -1,4 +1,4 @@
-"""What a Sunstead answers the extension, written by hand: as it should be, or as nobody should."""
+"""Answers of a site to the extension, written by hand: as they should be, or as nobody should."""
 
 import json
 from collections.abc import Callable, Mapping

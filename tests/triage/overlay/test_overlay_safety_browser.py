@@ -1,4 +1,4 @@
-"""What the overlay must never do, in real Chromium: ask, tell, run or believe more than it says."""
+"""The overlay asks, tells, runs and believes no more than it says, in real Chromium."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What "Label…" needs at an open pull request: its definition, a lane that is told publicly, and the right to push."""
+"""Make "Label…" possible at an open pull request: its definition, a public lane, and the right to push."""
 
 from django.utils import timezone
 
