@@ -122,7 +122,7 @@ def why_unopened(path: Path, error: str) -> str:
     """Return the sentence for DuckDB's error at `path`: held by another process, a damaged WAL, or a damaged file.
 
     A damaged WAL loses nothing: the stream brings its events again, and people's actions are either in the main file
-    before they are confirmed or come again from the accounts (triage/services/deliveries.py).
+    before they are confirmed or come again from the accounts (triage/services/notifying/deliveries.py).
     """
     holder = re.search(r"held in (\S+) \(PID (\d+)\)", error)
     if holder:

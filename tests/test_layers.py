@@ -35,14 +35,14 @@ AGAINST_THE_ORDER = {
     "scoring/queries/progress.py": "scoring.training",  # its limits are those of training
     "trustsite/demo/recorded.py": "trustsite.management.commands.web",  # serves the pages as `manage.py web` does
     "triage/models/outbox.py": "triage.tasks",  # wakes the worker once the message is committed
-    "triage/services/own_records.py": "triage.tasks",  # the same
-    "triage/services/publishing.py": "triage.tasks",  # the same
+    "triage/services/own_name/own_records.py": "triage.tasks",  # the same
+    "triage/services/publishing/records.py": "triage.tasks",  # the same
 }
 # Imports of our own modules inside a function, each with its reason.
 LATE_IMPORTS = {
     "triage/models/outbox.py": "triage.tasks",  # tasks import the models; a committed message wakes the worker
-    "triage/services/own_records.py": "triage.tasks",  # tasks import the service; a committed record wakes the worker
-    "triage/services/publishing.py": "triage.tasks",  # the same
+    "triage/services/own_name/own_records.py": "triage.tasks",  # the same: a committed record wakes the worker
+    "triage/services/publishing/records.py": "triage.tasks",  # the same
     "trustsite/management/commands/web.py": "trustsite.wsgi",  # importing it opens the log of the web process
 }
 MAY_IMPORT = {

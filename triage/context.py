@@ -31,8 +31,8 @@ from triage.presenters.about import operator_told
 from triage.presenters.lane_heads import site_notice
 from triage.presenters.text import Freshness, as_aware, freshness, unread_words
 from triage.services.author_answers import find_waiting
-from triage.services.publishing import publishing_notes
-from triage.services.webhooks import webhook_notes
+from triage.services.notifying.webhooks import webhook_notes
+from triage.services.publishing.records import publishing_notes
 
 DONE = """
 select (select max(id) from triage_change), (select count(*) from triage_snooze where until > %s),

@@ -20,14 +20,16 @@ from triage.access.oauth.keys import remove_unbound_keys
 from triage.access.oauth.sessions import end_unused, revoke_ended
 from triage.models import Label
 from triage.models.outbox import next_due
-from triage.services import own_records, push, snoozing
+from triage.services import snoozing
 from triage.services.actions import WINDOW
-from triage.services.deliveries import deliver
-from triage.services.labels import update_labels
-from triage.services.public_lanes import public_lanes, published_mode
-from triage.services.publisher import Publisher
-from triage.services.publishing import note_lanes, service_account
-from triage.services.webhooks import forget, note_changes, send_due
+from triage.services.notifying import push
+from triage.services.notifying.deliveries import deliver
+from triage.services.notifying.webhooks import forget, note_changes, send_due
+from triage.services.own_name import own_records
+from triage.services.publishing.labels import update_labels
+from triage.services.publishing.public_lanes import public_lanes, published_mode
+from triage.services.publishing.publisher import Publisher
+from triage.services.publishing.records import note_lanes, service_account
 
 log = logging.getLogger(__name__)
 EVERY_SECONDS = 60.0  # the sweep comes that often anyway

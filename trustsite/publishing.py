@@ -18,9 +18,9 @@ from scoring.formatting import things
 from triage.access.oauth.keys import KeyProblem
 from triage.access.oauth.sessions import SessionEnded
 from triage.models import PublishedRecord, ServiceAccount
-from triage.services.publisher import list_published
-from triage.services.publishing import service_account
-from triage.services.service_account import open_server
+from triage.services.publishing.publisher import list_published
+from triage.services.publishing.records import service_account
+from triage.services.publishing.service_account import open_server
 from trustsite.doctor import Check, Patient
 
 PROOF_BYTES = 1_000_000

@@ -224,7 +224,7 @@ def _round_of(payload: Mapping[str, Any]) -> RoundKey:
 
 
 def take_answer(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
-    """A delivery for `triage.services.deliveries`: one answer, into the running worker's store."""
+    """A delivery for `triage.services.notifying.deliveries`: one answer, into the running worker's store."""
     write_answer(runtime.store, key, payload, runtime.clock.now())
 
 

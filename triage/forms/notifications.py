@@ -6,7 +6,7 @@ from functools import cache
 from zoneinfo import available_timezones
 
 from ingest.push.message import Browser, read_browser
-from triage.services.push import EVENTS, Event
+from triage.services.notifying.push import EVENTS, Event
 
 ANYWHERE = "UTC"
 HOURS = range(24)

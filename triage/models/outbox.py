@@ -21,9 +21,9 @@ from triage.models.push import PushSubscription
 class OutboxEntry(Row):
     """One message to the worker, written in the transaction of its decision.
 
-    `kind` names its handler (`triage.services.deliveries`), `key` makes it unique: its handler applies it once, however
-    often it is delivered. `due_at` is when it takes effect; `problem` is why the last attempt failed, "" if none did.
-    `known_from` is when it took effect by the worker's clock: a second delivery keeps it.
+    `kind` names its handler (`triage.services.notifying.deliveries`), `key` makes it unique: its handler applies it
+    once, however often it is delivered. `due_at` is when it takes effect; `problem` is why the last attempt failed,
+    "" if none did. `known_from` is when it took effect by the worker's clock: a second delivery keeps it.
     """
 
     key = models.CharField(max_length=200, unique=True)
@@ -47,9 +47,9 @@ class DeliveryRun(Row):
 class ToldState(Row):
     """The last noted state of one thing: each difference from it is told once.
 
-    `kind` and `key` name the thing (`triage.services.webhooks`), `value` is its state, `repo_key` its repository ("":
-    the whole site). `since` is when it was noted, null for what stood when the notes began. Written by the worker
-    alone, in the transaction of the deliveries.
+    `kind` and `key` name the thing (`triage.services.notifying.webhooks`), `value` is its state, `repo_key` its
+    repository ("": the whole site). `since` is when it was noted, null for what stood when the notes
+    began. Written by the worker alone, in the transaction of the deliveries.
     """
 
     kind: Any = models.CharField(max_length=20)
@@ -86,7 +86,8 @@ class Delivery(Row):
 def put(kind: str, key: str, payload: Mapping[str, Any], now: datetime, due_at: datetime | None = None) -> OutboxEntry:
     """Write a message in the caller's transaction and wake the worker once that is committed.
 
-    A second message with a known key changes nothing. `kind` is a key of `triage.services.deliveries.DELIVERIES`.
+    A second message with a known key changes nothing. `kind` is a key of
+    `triage.services.notifying.deliveries.DELIVERIES`.
     """
     entry, _ = OutboxEntry.objects.get_or_create(
         key=key, defaults={"kind": kind, "payload": dict(payload), "made_at": now, "due_at": due_at or now}

@@ -13,8 +13,9 @@ IN_BROWSER = "push_subscription"  # key in a browser's session: the number of it
 class PushChoice(Row):
     """What one person is told of by push, and when not.
 
-    `events` is a sorted list from `triage.services.push.EVENTS`. No push comes from the hour `quiet_from` until the
-    hour `quiet_until` in `time_zone`; equal hours: at any time. Changes up to `told_at` were told, or are not to be.
+    `events` is a sorted list from `triage.services.notifying.push.EVENTS`. No push comes from the hour
+    `quiet_from` until the hour `quiet_until` in `time_zone`; equal hours: at any time. Changes up to
+    `told_at` were told, or are not to be.
     """
 
     person: Any = models.OneToOneField(Person, on_delete=models.CASCADE, related_name="push_choice")

@@ -16,8 +16,8 @@ from scoring.queries.read import Comment, QueueRow
 from triage.access.tokens import author_address
 from triage.models import Action, OAuthSession, OwnRecord
 from triage.presenters import rights
-from triage.services import own_records
 from triage.services.actions import TO_AUTHOR, is_own
+from triage.services.own_name import own_records
 
 KINDS = {
     "note": "for maintainers",

@@ -23,8 +23,9 @@ from triage.models import Action, OwnRecord, Person, Snooze
 from triage.presenters.comments import request_text
 from triage.presenters.pills import row_pill
 from triage.presenters.queue import approved, as_it_stands, changed_after, queue
-from triage.services import actions, own_records, snoozing
+from triage.services import actions, snoozing
 from triage.services.actions import Standing
+from triage.services.own_name import own_records
 
 RELEASE_WORDS: Mapping[str, str] = {
     "approve": "Revoke approval",

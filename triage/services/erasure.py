@@ -36,8 +36,8 @@ from triage.models import (
     Snooze,
     ToldState,
 )
-from triage.services.labels import take_back
-from triage.services.publishing import forget_published, records_about
+from triage.services.publishing.labels import take_back
+from triage.services.publishing.records import forget_published, records_about
 
 ACTION = ("kind", "outcome", "note", "findings", "scanner", "pull_uri", "by_link", "made_at", "undone_at")
 TOKEN = ("name", "scopes", "repo_key", "made_at", "last_used_at", "revoked_at", "refused")

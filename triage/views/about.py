@@ -31,10 +31,10 @@ from triage.forms.filters import QueueFilters
 from triage.models import Person
 from triage.presenters.about import Facts, sections
 from triage.presenters.text import first_answer_words
-from triage.services import push
 from triage.services.actions import false_alarms
 from triage.services.author_answers import find_waiting
-from triage.services.publishing import service_account
+from triage.services.notifying import push
+from triage.services.publishing.records import service_account
 
 LONGEST = LONGEST_DID + 600  # characters: an at-uri with the longest DID, collection and key
 FEWEST = 5  # first answers below which a median would tell of single people

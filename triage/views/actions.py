@@ -35,9 +35,10 @@ from triage.presenters import lists, row_actions, rows
 from triage.presenters import queue as as_shown
 from triage.presenters.pills import row_pill
 from triage.presenters.review import Draft, review_notes
-from triage.services import actions, merging, own_records, snoozing
+from triage.services import actions, snoozing
 from triage.services.actions import ActionProblem, Conflict, Wanted
 from triage.services.lane_closures import opened_by
+from triage.services.own_name import merging, own_records
 from triage.services.reading_times import note_verdict
 from triage.views.inbox import LIST, PANE, ask_again, pane, updated_list
 from triage.views.queue import at_address

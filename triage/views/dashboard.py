@@ -37,7 +37,7 @@ from triage.presenters.lists import count_lists
 from triage.presenters.peers import standing_words
 from triage.presenters.vouching import vouch_forms, vouches_sent
 from triage.services.lane_closures import banners
-from triage.services.publishing import count_records, service_account
+from triage.services.publishing.records import count_records, service_account
 from triage.views.lists import for_any_maintainer
 from triage.views.queue import reading
 

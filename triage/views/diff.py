@@ -38,7 +38,8 @@ from triage.presenters.review import Draft, NoteGroup, NoteView, draft_links, re
 from triage.presenters.row_actions import RowActs
 from triage.presenters.rows import ForgePlace, forge_place
 from triage.presenters.vouching import vouching_shown
-from triage.services import actions, own_records
+from triage.services import actions
+from triage.services.own_name import own_records
 from triage.services.reading_times import note_opened
 from triage.views.queue import reading, wants_fragment
 

@@ -46,10 +46,11 @@ from triage.presenters.comments import (
 from triage.presenters.row_lines import pick_of
 from triage.presenters.rows import forge_place
 from triage.presenters.vouching import vouching_shown
-from triage.services import actions, objections, own_records
+from triage.services import actions, objections
 from triage.services.actions import ActionProblem
 from triage.services.lane_closures import banners
-from triage.services.merging import merged_here, unclear_attempt
+from triage.services.own_name import own_records
+from triage.services.own_name.merging import merged_here, unclear_attempt
 from triage.views import lane_offers
 from triage.views.diff import approved_round, shown_change
 from triage.views.queue import at_address, reading, wants_fragment

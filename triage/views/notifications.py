@@ -17,7 +17,7 @@ from triage.access.requests import Request
 from triage.forms.notifications import HOURS, ChoiceProblem, read_chosen, read_subscription, read_zone, time_zones
 from triage.models import Person, PushSubscription
 from triage.models.push import IN_BROWSER
-from triage.services import push
+from triage.services.notifying import push
 
 WORDS = {
     "flagged": "A pull request needs a human",

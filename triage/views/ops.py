@@ -24,7 +24,7 @@ from triage.models import OutboxEntry
 from triage.presenters.freshness import Known, families
 from triage.presenters.lane_heads import count_open
 from triage.presenters.row_actions import left_out
-from triage.services.publishing import count_records, service_account
+from triage.services.publishing.records import count_records, service_account
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -15,8 +15,8 @@ from scoring.queries import read
 from triage.access.permissions import Role, require
 from triage.access.requests import Request
 from triage.models import PublishedRecord
-from triage.services.publisher import HOUR, points_spent
-from triage.services.publishing import count_records, label_definition, retract_all, service_account
+from triage.services.publishing.publisher import HOUR, points_spent
+from triage.services.publishing.records import count_records, label_definition, retract_all, service_account
 
 SHOWN = 20  # records that the server refuses
 

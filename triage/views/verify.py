@@ -19,7 +19,7 @@ from scoring.pipeline.lane_thresholds import CERTIFICATES
 from triage.access import throttle
 from triage.access.oauth.client import web_sender
 from triage.access.requests import Request
-from triage.services.verifying import Verification, Verifier
+from triage.services.publishing.verifying import Verification, Verifier
 
 LONGEST = 3_000  # characters of an at-uri
 LIMIT = 10  # checks of one network in throttle.WINDOW_SECONDS

@@ -16,9 +16,9 @@ from triage.access.oauth.sessions import held_session
 from triage.access.permissions import Role, roles_of, signed_in
 from triage.access.requests import Request
 from triage.access.sign_in import safe_next
-from triage.services import vouching
 from triage.services.actions import ActionProblem
-from triage.services.own_records import ScopeNeeded
+from triage.services.own_name import vouching
+from triage.services.own_name.own_records import ScopeNeeded
 from triage.views.actions import NO_ACCOUNT_TO_SEND, NO_PLACE_TO_SEND, to_grant
 
 

@@ -15,7 +15,7 @@ from tests.conftest import Count
 from tests.ingest.labels.world import CID, ORIGIN, SOURCE, Labeler, Reference, labeler, lane, now, pull_uri
 from tests.waiting import wait_for
 from triage.models import Label
-from triage.services.labels import update_labels
+from triage.services.publishing.labels import update_labels
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PROVE_SECONDS = 900.0

@@ -19,7 +19,7 @@ from ingest.labels.server import CONNECTIONS, CONNECTIONS_OF_ONE, PATTERNS, QUER
 from tests.ingest.labels.world import SOURCE, Labeler, labeler, lane, next_label, now, play, pull_uri
 from tests.waiting import LONG_SECONDS, wait_for
 from triage.models import Label
-from triage.services.labels import update_labels
+from triage.services.publishing.labels import update_labels
 
 pytestmark = pytest.mark.django_db(transaction=True)
 IDLE = 100

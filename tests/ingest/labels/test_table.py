@@ -12,7 +12,7 @@ from ingest.labels.table import LabelTable
 from tests.conftest import Count
 from tests.ingest.labels.world import SOURCE, lane, now, pull_uri
 from triage.models import Label
-from triage.services.labels import DAY, update_labels
+from triage.services.publishing.labels import DAY, update_labels
 
 pytestmark = pytest.mark.django_db(transaction=True)
 STEPS = 100  # instructions of SQLite between two ticks

@@ -24,7 +24,7 @@ from tests.triage.worlds.small_site import CABIN, OF_SEED, REASON, frames_of_it,
 from triage.access.permissions import LastAdmin, Role, role_of, roles_of, set_role
 from triage.models import Change, Maintainer, OutboxEntry, Person, SignInMethod
 from triage.models.accounts import log_change
-from triage.services.deliveries import deliver_due
+from triage.services.notifying.deliveries import deliver_due
 from trustsite.worker.handover import make_runtime
 
 pytestmark = pytest.mark.django_db

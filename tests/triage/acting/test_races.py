@@ -21,7 +21,7 @@ from tests.pipeline import At
 from triage.models import Action, Change, OutboxEntry, Person, outbox
 from triage.services import actions
 from triage.services.actions import Conflict, Late, Wanted
-from triage.services.deliveries import deliver_due
+from triage.services.notifying.deliveries import deliver_due
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SEEN = Seen("bafy", 0, "a" * 64)

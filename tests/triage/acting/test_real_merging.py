@@ -27,7 +27,7 @@ from tests.triage.worlds.maintaining import Maintaining
 from triage.access.oauth.client import web_sender
 from triage.access.oauth.sessions import FREE
 from triage.models import Change, OAuthSession, OwnRecord
-from triage.services import merging, own_records
+from triage.services.own_name import merging, own_records
 
 pytestmark = pytest.mark.django_db
 AUTHORS = "mara-pds.example.org"

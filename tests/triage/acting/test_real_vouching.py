@@ -16,8 +16,8 @@ from tests.triage.worlds.acting_site import ActingSite
 from tests.triage.worlds.maintaining import Maintaining
 from triage.access.oauth.client import web_sender
 from triage.models import Change, OAuthSession, OwnRecord
-from triage.services import vouching
 from triage.services.actions import ActionProblem
+from triage.services.own_name import vouching
 
 pytestmark = pytest.mark.django_db
 PAGE, FORM = f"/c/{MARA}", f"/c/{MARA}/vouch"

@@ -22,8 +22,8 @@ from tests.triage.worlds.lane_site import NEXT, lane_site
 from triage.access.permissions import keep_watched, set_role
 from triage.models import AuditAnswer, OutboxEntry, Person, outbox
 from triage.services.actions import undo
-from triage.services.deliveries import deliver
 from triage.services.lane_closures import Scope, close_lane, open_lane
+from triage.services.notifying.deliveries import deliver
 from triage.services.objections import object_to, wish
 from triage.services.repository_settings import save
 from trustsite.worker.handover import make_runtime
@@ -149,14 +149,14 @@ def test_a_kill_in_the_middle_of_a_run_brings_all_again_and_changes_nothing(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("triage.services.deliveries.note_run", killed)
+        patch.setattr("triage.services.notifying.deliveries.note_run", killed)
         with pytest.raises(KeyboardInterrupt):
             deliver(runtime(site.result), WHEN)
     deliver(runtime(site.result), WHEN)
     before = held(site.result)
     with monkeypatch.context() as patch:
         act(site, ben, "note", 1, note="twice")
-        patch.setattr("triage.services.deliveries.note_run", killed)
+        patch.setattr("triage.services.notifying.deliveries.note_run", killed)
         with pytest.raises(KeyboardInterrupt):
             deliver(runtime(site.result), WHEN)
     assert deliver(runtime(site.result), WHEN) == 2

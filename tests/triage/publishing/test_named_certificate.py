@@ -25,8 +25,8 @@ from tests.scoring.models.test_serving import made_up_model
 from tests.scoring.pipeline.offered_world import offered_world
 from tests.triage.publishing.test_public_lanes import choose, end, judged, told
 from triage.models import PublishedRecord, ServiceAccount
-from triage.services.publishing import note_lanes
-from triage.services.verifying import Verifier
+from triage.services.publishing.records import note_lanes
+from triage.services.publishing.verifying import Verifier
 
 pytestmark = pytest.mark.django_db
 SITE = "did:plc:" + "s" * 24

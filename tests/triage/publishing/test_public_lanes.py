@@ -25,7 +25,7 @@ from tests.scoring.pipeline.offered_world import SECOND, THIRD, learn, offered_w
 from tests.scoring.small import OFFERED
 from triage.models import LeaderboardWish, Objection
 from triage.presenters.about import sections
-from triage.services.public_lanes import public_lanes
+from triage.services.publishing.public_lanes import public_lanes
 from triage.views.about import facts_from_settings
 
 pytestmark = pytest.mark.django_db

@@ -18,8 +18,8 @@ from tests.triage.worlds.publishing_site import ASSESSMENT, OWN, lane, records_o
 from triage.access.oauth.client import web_sender
 from triage.access.oauth.sessions import end_unused
 from triage.models import Change, Maintainer, OAuthSession, Person, ServiceAccount
-from triage.services.publisher import Publisher
-from triage.services.publishing import note_lanes
+from triage.services.publishing.publisher import Publisher
+from triage.services.publishing.records import note_lanes
 
 pytestmark = pytest.mark.django_db
 ADMIN = "did:plc:" + "4" * 24

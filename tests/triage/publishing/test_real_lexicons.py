@@ -21,7 +21,7 @@ from tests.peers.network import PLC_HOST, Account, RealNetwork
 from tests.sources import PROJECT
 from tests.triage.worlds.publishing_site import ASSESSMENT, DECIDED, OWN, SERVICE, PublishingSite, lane
 from triage.models import PublishedRecord, ServiceAccount
-from triage.services.publishing import note_lanes
+from triage.services.publishing.records import note_lanes
 
 pytestmark = pytest.mark.django_db
 CHECKER = PROJECT / "tests" / "peers" / "lexicons.mjs"

@@ -43,7 +43,7 @@ from tests.triage.worlds.publishing_site import ASSESSMENT, choose, records_of
 from tests.waiting import LONG_SECONDS, wait_for
 from triage import tasks
 from triage.services.erasure import forget_account
-from triage.services.service_account import connect_password
+from triage.services.publishing.service_account import connect_password
 
 pytestmark = pytest.mark.django_db
 SECOND_HOST = "pds.second.test"

@@ -26,7 +26,7 @@ from tests.scoring.small import OFFERED
 from triage import tasks
 from triage.models import Label
 from triage.services.erasure import forget_account, said_by
-from triage.services.labels import DAY, update_labels
+from triage.services.publishing.labels import DAY, update_labels
 from trustsite.worker.handover import folders_from_settings, make_runtime
 
 pytestmark = pytest.mark.django_db

@@ -32,7 +32,7 @@ from triage.access.tokens import make_link
 from triage.models import Maintainer, Objection, OutboxEntry, Person
 from triage.models.accounts import log_change
 from triage.presenters.rights import SEALED
-from triage.services.deliveries import deliver_due
+from triage.services.notifying.deliveries import deliver_due
 from triage.services.objections import AT_ONCE, ObjectionProblem, answer, object_to
 from trustsite.worker.handover import make_runtime
 

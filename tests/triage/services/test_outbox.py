@@ -16,7 +16,7 @@ from triage import tasks
 from triage.models import Lease, OutboxEntry, Person, outbox
 from triage.models.accounts import among, is_any
 from triage.services.actions import LOOKED_AT
-from triage.services.deliveries import deliver_due
+from triage.services.notifying.deliveries import deliver_due
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -16,9 +16,9 @@ from tests.ingest.stream.frames import ANA, MARA, REPO
 from tests.triage.services.test_webhook_sending import dripping, endless
 from tests.triage.worlds.small_site import CABIN
 from triage.models import Delivery, LaneClosure, Maintainer, Person, PushChoice, PushSubscription, ToldState
-from triage.services import push
 from triage.services.erasure import account_of, forget_account
-from triage.services.webhooks import keep_fresh
+from triage.services.notifying import push
+from triage.services.notifying.webhooks import keep_fresh
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

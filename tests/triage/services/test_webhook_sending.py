@@ -19,8 +19,8 @@ from ingest.http.sockets import Leash
 from tests.ingest.peer import Answer, Peer, Request, Start, make_certificate, response
 from tests.triage.worlds.webhook_receiver import NOW, killed, receiver_at, sent, waiting
 from triage.models import Delivery
-from triage.services import sending, webhooks
-from triage.services.webhooks import keep_fresh, secret_of, signature, webhook_notes
+from triage.services.notifying import sending, webhooks
+from triage.services.notifying.webhooks import keep_fresh, secret_of, signature, webhook_notes
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("webhook_key")]
 

@@ -26,10 +26,19 @@ from tests.triage.worlds.small_site import OFFERED, frames_of_it, play
 from tests.triage.worlds.webhook_receiver import NOW, killed, receiver_at, said, sent, waiting
 from triage import tasks
 from triage.models import Delivery, Maintainer, Person, PushSubscription, ToldState
-from triage.services import push, webhooks
 from triage.services.erasure import forget_account, said_by
 from triage.services.lane_closures import Scope, close_lane, open_lane
-from triage.services.webhooks import Change, Event, StandingClosure, State, changes, forget, note_changes, secret_of
+from triage.services.notifying import push, webhooks
+from triage.services.notifying.webhooks import (
+    Change,
+    Event,
+    StandingClosure,
+    State,
+    changes,
+    forget,
+    note_changes,
+    secret_of,
+)
 from trustsite.worker.handover import make_runtime
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("webhook_key")]

@@ -16,7 +16,7 @@ from tests.triage.views.links import HOSTILE, data_address, keeper, link, object
 from tests.triage.worlds.small_site import OFFERED, frames_of_it, play
 from triage.access.tokens import DAYS
 from triage.models import Change, LeaderboardWish, Maintainer, Objection, OutboxEntry, Person
-from triage.services.deliveries import deliver_due
+from triage.services.notifying.deliveries import deliver_due
 from triage.services.objections import LONGEST, ObjectionProblem, answer, object_to, wish
 from trustsite.worker.handover import make_runtime
 

@@ -22,7 +22,7 @@ from tests.triage.worlds.acting_site import invited
 from tests.triage.worlds.drawn_rows import MARA as DRAWN_MARA
 from tests.triage.worlds.pages_world import DrawnWorld, draw
 from triage.models import Change, Maintainer, OutboxEntry, Person, RepositoryChoice
-from triage.services.deliveries import deliver_due
+from triage.services.notifying.deliveries import deliver_due
 from triage.services.repository_settings import ChangedMeanwhile, save
 from trustsite.worker.handover import make_runtime
 

@@ -19,7 +19,7 @@ from tests.ingest.stream.frames import MARA, PULL, pull_record, pull_uri
 from tests.scoring.certificates.test_successors import MADE, certificate
 from tests.triage.axe import violations
 from tests.triage.conftest import OpenPage
-from triage.services.verifying import Verification, Verifier
+from triage.services.publishing.verifying import Verification, Verifier
 from triage.views import verify as page
 
 pytestmark = pytest.mark.django_db

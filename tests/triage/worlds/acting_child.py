@@ -34,7 +34,7 @@ def work(folder: Path) -> None:
     from scoring.pipeline.interventions import settle_approvals
     from tests.pipeline import opened
     from triage.models import Action
-    from triage.services.deliveries import deliver_due
+    from triage.services.notifying.deliveries import deliver_due
     from trustsite.worker.handover import make_runtime
 
     with opened(folder) as result:

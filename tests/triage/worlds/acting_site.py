@@ -29,7 +29,7 @@ from tests.scoring.small import OFFERED
 from tests.waiting import wait_for
 from triage import middleware
 from triage.models import Action, Maintainer, Person
-from triage.services.deliveries import deliver_due
+from triage.services.notifying.deliveries import deliver_due
 from trustsite.worker.handover import make_runtime
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -38,7 +38,7 @@ from tests.stores import fresh_store
 from tests.waiting import wait_for
 from triage import middleware
 from triage.models import Maintainer, Person
-from triage.services.deliveries import deliver
+from triage.services.notifying.deliveries import deliver
 from trustsite.worker.handover import make_runtime
 
 ANA, BEN, CARA = ("did:plc:" + name * 24 for name in "abc")

@@ -6,7 +6,7 @@ from ingest.oauth.scopes import DEFINITION
 from tests.ingest.stream.frames import REPO
 from tests.triage.worlds.acting_site import ActingSite
 from triage.models import PublishedRecord, ServiceAccount
-from triage.services.publishing import note_lanes
+from triage.services.publishing.records import note_lanes
 
 ACCOUNT = "did:plc:" + "s" * 24
 NEEDS_HUMAN = '[{"code":"high_flag","params":{"count":1}}]'

@@ -14,7 +14,7 @@ from tests.triage.worlds.acting_site import ActingSite
 from tests.triage.worlds.labelling import give_push
 from triage.access.oauth.client import web_sender
 from triage.models import Maintainer, Person
-from triage.services import own_records
+from triage.services.own_name import own_records
 
 
 class Maintaining:

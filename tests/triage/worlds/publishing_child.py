@@ -32,8 +32,8 @@ def work(origin: str, steps: int) -> None:
     from ingest.http.fetcher import Fetcher
     from ingest.oauth.dpop import DpopSender
     from triage.models import ServiceAccount
-    from triage.services.publisher import Publisher
-    from triage.services.publishing import note_lanes
+    from triage.services.publishing.publisher import Publisher
+    from triage.services.publishing.records import note_lanes
 
     step_file = Path(os.environ["DATA_ROOT"]) / "step"
     step = int(step_file.read_text()) if step_file.exists() else 0
@@ -59,7 +59,7 @@ def main(origin: str, did: str, password: str, steps: int) -> None:
 
     from ingest.http.fetcher import Fetcher
     from ingest.oauth.dpop import DpopSender
-    from triage.services.service_account import connect_password
+    from triage.services.publishing.service_account import connect_password
 
     call_command("migrate", verbosity=0, interactive=False)
     connect_password(did, password, DpopSender(Fetcher(origin)), NOW)

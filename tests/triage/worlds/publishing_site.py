@@ -26,10 +26,10 @@ from tests.ingest.stream.frames import REPO
 from tests.peers.network import PDS_HOST, Account, RealNetwork
 from tests.triage.worlds.acting_site import ActingSite
 from triage.models import PublishedRecord, ServiceAccount
-from triage.services.public_lanes import public_lanes, published_mode
-from triage.services.publisher import Publisher
-from triage.services.publishing import note_lanes
-from triage.services.service_account import connect_password
+from triage.services.publishing.public_lanes import public_lanes, published_mode
+from triage.services.publishing.publisher import Publisher
+from triage.services.publishing.records import note_lanes
+from triage.services.publishing.service_account import connect_password
 
 PLC = "https://plc.directory"
 OWN = "org.sunstead"

@@ -9,7 +9,7 @@ from ingest.http.fetcher import Receiver
 from ingest.http.sockets import Leash
 from tests.ingest.peer import Peer
 from triage.models import Delivery
-from triage.services.webhooks import LIFETIME, send_due
+from triage.services.notifying.webhooks import LIFETIME, send_due
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

@@ -32,7 +32,7 @@ from tests.trustsite.busy import answers_at, get
 from tests.trustsite.ports import free_port
 from tests.waiting import LONG_SECONDS, wait_for
 from triage.models import outbox
-from triage.services.deliveries import deliver_due
+from triage.services.notifying.deliveries import deliver_due
 from triage.tasks import wake
 from trustsite import drive
 from trustsite.standins.jetstream import Jetstream

@@ -11,7 +11,7 @@ from ingest.backup.manifest import backups
 from ingest.erasure.rows import find_names, held_rows
 from ingest.store.snapshots import Snapshot, SnapshotReader
 from triage.models import Maintainer, Person
-from triage.services.publishing import count_records
+from triage.services.publishing.records import count_records
 from trustsite.command_line import held_did
 from trustsite.worker.handover import hand_over_job
 

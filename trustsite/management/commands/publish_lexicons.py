@@ -15,8 +15,8 @@ from ingest.oauth.scopes import SCHEMA
 from ingest.records.registry import documents, schema_host
 from triage.access.oauth.keys import KeyProblem
 from triage.access.oauth.sessions import SessionEnded
-from triage.services.publishing import service_account
-from triage.services.service_account import open_server
+from triage.services.publishing.records import service_account
+from triage.services.publishing.service_account import open_server
 
 NOT_ALLOWED = "The account does not allow it: connect it again with “Also allow publishing the schemas”"
 

@@ -18,7 +18,7 @@ from ingest.store.archive import adopt
 from ingest.store.database import Store
 from ingest.store.snapshots import PublishProblem, publish
 from ingest.worker.jobs import JOBS, JobProblem
-from triage.services.webhooks import keep_fresh
+from triage.services.notifying.webhooks import keep_fresh
 from trustsite import drive
 from trustsite.worker.handover import make_runtime, open_store, places_from_settings
 

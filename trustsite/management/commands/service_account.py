@@ -13,9 +13,9 @@ from django.utils import timezone
 from ingest.http.fetcher import Fetcher
 from ingest.oauth.dpop import DpopSender
 from triage.models import ServiceAccount
-from triage.services.publisher import HOUR, points_spent
-from triage.services.publishing import count_records, label_definition, retract_all, service_account
-from triage.services.service_account import ConnectProblem, connect_password
+from triage.services.publishing.publisher import HOUR, points_spent
+from triage.services.publishing.records import count_records, label_definition, retract_all, service_account
+from triage.services.publishing.service_account import ConnectProblem, connect_password
 from trustsite.publishing import describe_refused, look_at
 
 BY_GRANT = (

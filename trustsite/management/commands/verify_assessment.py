@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from ingest.http.fetcher import Fetcher
 from scoring.certificates.certificate import FILE_LIMIT
 from scoring.pipeline.lane_thresholds import CERTIFICATES
-from triage.services.verifying import Verifier
+from triage.services.publishing.verifying import Verifier
 
 MARKS = {"yes": "yes", "no": "NO", "unknown": "not known"}
 

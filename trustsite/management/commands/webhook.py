@@ -8,8 +8,8 @@ from django.utils import timezone
 from ingest.http.fetcher import Fetcher, Receiver
 from triage.access.tokens import own_origin
 from triage.models import Delivery
-from triage.services.sending import new_id
-from triage.services.webhooks import Event, body_of, secret_of, send
+from triage.services.notifying.sending import new_id
+from triage.services.notifying.webhooks import Event, body_of, secret_of, send
 
 LISTED = 20
 

@@ -18,7 +18,7 @@ from tests.triage.worlds.acting_site import ActingSite, invited, signed_in
 from tests.triage.worlds.lane_site import MORE, NEXT, OTHER, lane_site
 from triage.access.tokens import create_token
 from triage.models import Action, AuditAnswer, Change, Delivery, Person, ToldState
-from triage.services.webhooks import note_changes
+from triage.services.notifying.webhooks import note_changes
 
 pytestmark = pytest.mark.django_db
 SITE = partial(lane_site, audited=True)

@@ -14,7 +14,7 @@ from tests.triage.worlds.acting_site import ActingSite, signed_in
 from tests.triage.worlds.lane_site import MORE, NEXT, OTHER, lane_site, lanes
 from triage.models import Action, Change, Delivery, LaneClosure, OutboxEntry, Person
 from triage.services.erasure import forget_account
-from triage.services.webhooks import note_changes
+from triage.services.notifying.webhooks import note_changes
 
 pytestmark = pytest.mark.django_db
 SITE = lane_site

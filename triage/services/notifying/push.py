@@ -1,7 +1,7 @@
 """Tell maintainers by push what they chose: counts of what is new, at most once an hour, never in their quiet hours.
 
 A message is shown on locked screens, so it holds counts and nothing else: no name, title, repository or reason. What
-came is read from the noted state (`triage.services.webhooks`), so what was undone meanwhile is not told.
+came is read from the noted state (`triage.services.notifying.webhooks`), so what was undone meanwhile is not told.
 
 Addresses come from browsers and are strangers' words: they are called through the guarded fetcher alone, each message
 a bounded number of times. A browser that its push service no longer knows is forgotten at once.
@@ -38,7 +38,7 @@ from ingest.push.message import (
 from scoring.formatting import things
 from triage.access.permissions import Role, Roles, roles_of
 from triage.models import Delivery, Person, PushChoice, PushSubscription, ToldState
-from triage.services.sending import Now, new_id, send_waiting
+from triage.services.notifying.sending import Now, new_id, send_waiting
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -200,7 +200,7 @@ def _end_of(choice: PushChoice, now: datetime) -> datetime:
 
 
 def _send(fetcher: Fetcher, key: "EllipticCurvePrivateKey", delivery: Delivery, now: datetime) -> tuple[str, float]:
-    """Try one message, as `triage.services.sending.Send` says; forget a browser that its service no longer knows."""
+    """Try one message, as `sending.Send` says; forget a browser that its service no longer knows."""
     row, seconds = delivery.subscription, int((delivery.ends_at - now).total_seconds())
     if seconds <= 0:
         return "it waited for too long", 0.0

@@ -32,9 +32,9 @@ from triage.access.oauth.sessions import SessionEnded, current_grant
 from triage.models import Action, OAuthSession, OwnRecord, Person
 from triage.models.accounts import is_any, log_change
 from triage.services.actions import WINDOW, ActionProblem, undo_sent
-from triage.services.labels import VALUES
-from triage.services.public_lanes import public_lanes
-from triage.services.publishing import label_definition
+from triage.services.publishing.labels import VALUES
+from triage.services.publishing.public_lanes import public_lanes
+from triage.services.publishing.records import label_definition
 
 AT_ONCE = 50
 TRIES = 8

@@ -9,7 +9,7 @@ so nobody else can send in our name, and no message can be replayed.
 
 Delivery is at least once: a kill between an answer and its note sends the same webhook-id again, by which the receiver
 recognises it. A message that is not accepted is tried for a day. Sending waits only for the receiver, in its own hop.
-The noted state serves people's browsers too (`triage.services.push`).
+The noted state serves people's browsers too (`triage.services.notifying.push`).
 """
 
 import base64
@@ -31,7 +31,7 @@ from scoring.queries import read
 from scoring.queries.read import LaneState, Standing
 from triage.access.tokens import pull_address
 from triage.models import Delivery, LaneClosure, ToldState
-from triage.services.sending import KEPT, Now, new_id, send_waiting
+from triage.services.notifying.sending import KEPT, Now, new_id, send_waiting
 
 Kind = Literal["lane", "audit", "closure", "gate"]
 EventName = Literal["lane.changed", "lane.closed", "lane.opened", "audit.due", "webhook.test"]

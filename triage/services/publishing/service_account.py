@@ -18,7 +18,7 @@ from triage.access.oauth.encryption import Undecryptable, seal, unseal
 from triage.access.oauth.sessions import SessionEnded, begin_session, current_grant, end_sessions
 from triage.models import OAuthSession, Person, PublishedRecord, ServiceAccount
 from triage.models.accounts import log_change
-from triage.services.publishing import wake_worker
+from triage.services.publishing.records import wake_worker
 
 BROWSER = "this site, to publish"  # where a person's sessions are listed
 NOT_STAGED = "A demo or a replay publishes nothing: its people are made up."

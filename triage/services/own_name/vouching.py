@@ -16,7 +16,7 @@ from scoring.queries.read import MergedWork
 from triage.access.oauth.sessions import SessionEnded, current_grant
 from triage.models import OAuthSession, OwnRecord, Person
 from triage.services.actions import ActionProblem
-from triage.services.own_records import STANDING, Draft, ScopeNeeded, covers, put_record
+from triage.services.own_name.own_records import STANDING, Draft, ScopeNeeded, covers, put_record
 
 REASON = 256  # graphemes, as the record allows; here characters, of which a grapheme has at least one
 EVIDENCE = 10

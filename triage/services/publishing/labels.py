@@ -1,4 +1,4 @@
-"""Keep the labels equal to the lanes that may be told publicly (`triage/services/public_lanes.py`).
+"""Keep the labels equal to the lanes that may be told publicly (`triage/services/publishing/public_lanes.py`).
 
 A label that is not true any more is removed, and its negation goes into the stream before the label that replaces it.
 Each new row gets the present as its seq, or a later one than every row has: so a restored backup continues with higher

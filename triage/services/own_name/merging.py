@@ -26,7 +26,7 @@ from triage.access.oauth.sessions import SessionEnded, current_grant
 from triage.models import OAuthSession, OwnRecord
 from triage.models.accounts import log_change
 from triage.services.actions import ActionProblem
-from triage.services.own_records import STANDING, ScopeNeeded, covers, new_key, wake_worker
+from triage.services.own_name.own_records import STANDING, ScopeNeeded, covers, new_key, wake_worker
 
 UNDER_WAY = timedelta(minutes=5)  # longer than the longest merge
 STATES = {

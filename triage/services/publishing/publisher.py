@@ -23,8 +23,8 @@ from ingest.oauth.scopes import DEFINITION, published_collections
 from triage.access.oauth.keys import KeyProblem
 from triage.access.oauth.sessions import SessionEnded
 from triage.models import PublishedRecord, PublishingPoints, ServiceAccount
-from triage.services.publishing import LANE_LABEL_KEY, service_account
-from triage.services.service_account import open_server
+from triage.services.publishing.records import LANE_LABEL_KEY, service_account
+from triage.services.publishing.service_account import open_server
 
 CREATE, UPDATE, DELETE = 3, 2, 1  # points, as data servers count them
 HOUR, DAY = 5_000, 35_000  # points that they allow

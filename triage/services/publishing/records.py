@@ -1,7 +1,7 @@
 """The records that this site publishes: each as it should be, written down here before anything is sent.
 
-A row is the newest state of one record; what it was before is never sent any more. `triage.services.publisher` brings
-the service account's repository to these rows.
+A row is the newest state of one record; what it was before is never sent any more. `publisher` beside it brings the
+service account's repository to these rows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from scoring.config.repository import Publish
 from scoring.queries.read import PublicLane
 from triage.models import Person, PublishedRecord, ServiceAccount
 from triage.models.accounts import log_change
-from triage.services.labels import VALUES
+from triage.services.publishing.labels import VALUES
 
 SERVICE_KEY = "self"
 LANE_LABEL_KEY = "sunstead-lane"  # of the definition of the label of Tangled, and its name

@@ -1,0 +1,1 @@
+"""Acts in a person's own name: records in their repository, merges and vouches."""

@@ -1,0 +1,1 @@
+"""Public records and labels of this site: which change, who writes them, how a reader proves them."""
