@@ -3,15 +3,17 @@
 They are the same for everybody and name nobody.
 """
 
+from hashlib import blake2b
+
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.templatetags.static import static
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 CANVAS = "#f7f7f5"  # as in static/css/tokens.css
-SHEETS = ("site", "reset", "tokens", "base", "components", "utilities", "overrides")
 
 
 @require_safe
@@ -40,9 +42,12 @@ def manifest(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def service_worker(request: HttpRequest) -> HttpResponse:
-    """Answer with the worker; its text changes with every file of ours, so browsers then fetch the new ones."""
-    files = [reverse("offline"), static("js/theme.js"), *(static(f"css/{name}.css") for name in SHEETS)]
-    context = {"files": files, "version": settings.STATIC_URL, "icon": static("icons/192.png")}
+    """Answer with the worker; its text changes with the offline page and every file, so browsers then fetch anew."""
+    sheets = sorted((settings.BASE_DIR / "static" / "css").glob("*.css"))
+    files = [reverse("offline"), static("js/theme.js"), *(static(f"css/{sheet.name}") for sheet in sheets)]
+    page = render_to_string("installed/offline.html")
+    context = {"files": files, "version": blake2b(page.encode(), digest_size=8).hexdigest()}
+    context["icon"] = static("icons/192.png")
     context["badge"] = static("icons/badge.png")
     return render(None, "installed/service_worker.js", context, content_type="text/javascript")
 

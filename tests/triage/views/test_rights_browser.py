@@ -138,7 +138,7 @@ def test_a_button_copies_a_private_link_and_the_answer_to_paste(keeper: Person, 
     page = open_page(client=client)
     page.goto(f"/c/{MARA}/rights")
     page.get_by_role("button", name="Create a link for 30 days").click()
-    for name, field in (("Copy the link", "The link"), ("Copy the answer", "An answer to paste")):
+    for name, field in (("Copy the link", "The link"), ("Copy the message", "A message with the link")):
         button = page.get_by_role("button", name=name)
         button.click()
         expect(page.get_by_role("button", name="Copied").last).to_be_visible()
