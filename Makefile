@@ -19,7 +19,7 @@ endef
 
 # Tests and benchmarks take only the interpreter from DATA_ROOT: their state is made in a temporary folder.
 # The order of files is that of tests/conftest.py: pytest-xdist would begin the longest last, those of fewest tests.
-PYTEST = unset DJANGO_SETTINGS_MODULE; PEERS_DIR="$$root/peers" "$$python" -m pytest $(if $(ARGS),,-n 3 --dist loadfile --no-loadscope-reorder) $(ARGS)
+PYTEST = unset DJANGO_SETTINGS_MODULE; PEERS_DIR="$$root/peers" "$$python" -m pytest $(if $(ARGS),,-n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart=0) $(ARGS)
 
 help: ## list the targets
 	grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1	/' | expand -t 18

@@ -143,10 +143,11 @@ def test_whoever_guesses_is_told_what_any_made_up_address_is_and_then_to_wait(
         assert answer.status_code == 404
         assert answer.content == Client().get("/feed/other.atom").content
         assert token not in caplog.text
-    for _ in range(throttle.LIMIT):
-        answer = Client().get("/feed/made-up.atom")
-    assert answer.status_code == 429
-    assert int(answer["Retry-After"]) > 0
+    # Twice as many, since a window may end among them.
+    answers = [Client().get("/feed/made-up.atom") for _ in range(2 * throttle.LIMIT)]
+    refused = [answer for answer in answers if answer.status_code == 429]
+    assert refused
+    assert int(refused[0]["Retry-After"]) > 0
 
 
 def test_a_feed_counts_with_what_its_token_asks_of_the_api(settings: Settings) -> None:
