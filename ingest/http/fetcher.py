@@ -400,7 +400,8 @@ def _read_body(answer: BaseHTTPResponse, limit: int, leash: Leash, host: str) ->
     while piece := answer.read1(CHUNK, decode_content=True):
         size += len(piece)
         if size > limit:
-            raise FetchProblem(f"{host} sent more than {limit} bytes", too_large=True)
+            status = answer.status if answer.status >= 400 else None
+            raise FetchProblem(f"{host} sent more than {limit} bytes", status=status, too_large=True)
         pieces.append(piece)
     return b"".join(pieces)
 

@@ -103,8 +103,8 @@ def encrypt(
 
 def authorize(key: "EllipticCurvePrivateKey", endpoint: str, contact: str, now: int) -> str:
     """Return the header Authorization of one push; `contact` is a mailto: or https: address of this site's operator."""
-    address = urlsplit(endpoint)
-    claims = {"aud": f"{address.scheme}://{address.netloc}", "exp": now + TOKEN_SECONDS, "sub": contact}
+    address = urlsplit(endpoint)  # https at its usual port, which an origin does not name (RFC 6454, section 6.2)
+    claims = {"aud": f"{address.scheme}://{address.hostname}", "exp": now + TOKEN_SECONDS, "sub": contact}
     token = jwt.encode({"typ": "JWT", "alg": ALGORITHM}, claims, ECKey.import_key(key), [ALGORITHM])
     return f"vapid t={token}, k={public_text(key)}"
 

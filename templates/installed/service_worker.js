@@ -31,7 +31,7 @@ addEventListener("fetch", (event) => {
 
 addEventListener("push", (event) => {
   const { text, path } = event.data.json();
-  const shown = { body: text, data: path, icon: "{{ icon|escapejs }}", badge: "{{ badge|escapejs }}" };
+  const shown = { body: text, data: path, icon: "{{ icon|escapejs }}", badge: "{{ badge|escapejs }}", tag: "sunstead", renotify: true };
   event.waitUntil(registration.showNotification("Sunstead", shown));
 });
 addEventListener("notificationclick", (event) => {

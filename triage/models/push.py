@@ -6,6 +6,7 @@ from django.contrib.sessions.backends.base import SessionBase
 from django.db import models
 
 from triage.models.accounts import Person, Row
+from triage.models.oauth import OAuthSession
 
 IN_BROWSER = "push_subscription"  # key in a browser's session: the number of its row here
 
@@ -15,7 +16,7 @@ class PushChoice(Row):
 
     `events` is a sorted list from `triage.services.notifying.push.EVENTS`. No push comes from the hour
     `quiet_from` until the hour `quiet_until` in `time_zone`; equal hours: at any time. Changes up to
-    `told_at` were told, or are not to be.
+    `told_at` were accepted by a push service, or are not to be told.
     """
 
     person: Any = models.OneToOneField(Person, on_delete=models.CASCADE, related_name="push_choice")
@@ -31,10 +32,14 @@ class PushSubscription(Row):
     """A browser in which a person is told, by the address and the keys that it sent (RFC 8291, base64url).
 
     Whoever knows the address can send there, so it is shown nowhere. `server_key` is the public key of this site with
-    which it was made; the browser takes messages of no other. `browser` names it in words of our own.
+    which it was made; the browser takes messages of no other. `browser` names it in words of our own. It ends with
+    `oauth_session`, which is null where the person signed in otherwise.
     """
 
     person: Any = models.ForeignKey(Person, on_delete=models.CASCADE, related_name="push_subscriptions")
+    oauth_session: Any = models.ForeignKey(
+        OAuthSession, null=True, on_delete=models.CASCADE, related_name="push_subscriptions"
+    )
     endpoint: Any = models.CharField(max_length=1_000, unique=True)
     p256dh: Any = models.CharField(max_length=100)
     auth: Any = models.CharField(max_length=100)

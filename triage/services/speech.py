@@ -153,7 +153,8 @@ class ElevenLabs:
 
     def speak(self, text: str) -> Sound:
         """Return the text as MP3, asked for once while this process runs. Raises SpeechProblem."""
-        return _buy(self, text)
+        with _buying:
+            return _buy(self, text)
 
     def ask(self, text: str) -> Sound:
         """Ask for the text as MP3. Raises SpeechProblem."""
@@ -175,6 +176,9 @@ class ElevenLabs:
         if not answer.headers["content-type"].startswith("audio/mpeg") or not answer.body:
             raise SpeechProblem("ElevenLabs sent something else than sound.")
         return Sound(answer.body, "audio/mpeg", "mp3")
+
+
+_buying = threading.Lock()  # two who ask for one text at once pay once
 
 
 @lru_cache(maxsize=MOST_A_DAY)

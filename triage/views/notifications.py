@@ -12,6 +12,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from ingest.push.message import MalformedSubscription
 from triage.access.oauth.attempts import describe_browser
+from triage.access.oauth.sessions import held_session
 from triage.access.permissions import Role, require_reader, session_roles
 from triage.access.requests import Request
 from triage.forms.notifications import HOURS, ChoiceProblem, read_chosen, read_subscription, read_zone, time_zones
@@ -52,7 +53,7 @@ def subscribe(request: Request) -> HttpResponse:
     name = describe_browser(request.headers.get("User-Agent", ""))
     try:
         browser = read_subscription(request.POST)
-        row = push.subscribe(person, browser, name, read_zone(request.POST), timezone.now())
+        row = push.subscribe(person, browser, name, read_zone(request.POST), timezone.now(), held_session(request))
     except (MalformedSubscription, push.PushProblem) as problem:
         return _page(request, person, str(problem), 422)
     request.session[IN_BROWSER] = row.pk

@@ -84,6 +84,7 @@ class PushService:
     now: datetime
     browsers: dict[str, Subscriber] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
+    long_page: set[str] = field(default_factory=set)  # gone, with more words than anybody reads
     taken: list[tuple[str, dict[str, Any], int]] = field(default_factory=list)  # browser, message, TTL
     refused: list[str] = field(default_factory=list)
 
@@ -99,6 +100,8 @@ class PushService:
 
     def answer(self, request: Request) -> bytes:
         name = request.path.removeprefix("/p/")
+        if name in self.long_page:
+            return response(b"x" * 20_000, 410)
         if name in self.gone or name not in self.browsers:
             return response(status=410 if name in self.gone else 404)
         for status, problem in self._problems(request, self.browsers[name]):

@@ -3,8 +3,10 @@
 import io
 import json
 import logging
+import threading
 import wave
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from tests.ingest.peer import Answer, Peer, Request, Start, response
 from tests.waiting import ends_by_itself, wait_for
 from triage.access.oauth import client as web_client
 from triage.services import speech
-from triage.services.speech import ElevenLabs, Espeak, SpeechBusy, SpeechProblem, choose_voice, speak
+from triage.services.speech import ElevenLabs, Espeak, Sound, SpeechBusy, SpeechProblem, choose_voice, speak
 
 KEY, VOICE = "sk_planted_0123456789", "21m00Tcm4TlvDq8ikWAM"
 TEXT = "In the inbox: 3 flagged & 41 to review. --help -w /tmp/out.wav"
@@ -138,6 +140,18 @@ def test_elevenlabs_is_sent_the_text_and_nothing_else_and_each_text_once(network
     assert asked.headers["host"] == "api.elevenlabs.io"
     assert json.loads(asked.body) == {"text": TEXT, "model_id": "eleven_multilingual_v2"}
     assert asked.path == f"/v1/text-to-speech/{VOICE}?output_format=mp3_22050_32"
+
+
+def test_two_who_ask_for_one_text_at_once_pay_for_it_once(network: Peer) -> None:
+    together = threading.Barrier(2)
+
+    def ask(_: int) -> Sound:
+        together.wait()
+        return speak(TEXT)
+
+    with ThreadPoolExecutor(2) as both:
+        assert len(set(both.map(ask, range(2)))) == 1
+    assert len(network.requests) == 1
 
 
 def test_by_default_nothing_is_sent_anywhere(settings: Settings) -> None:

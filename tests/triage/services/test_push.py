@@ -15,7 +15,19 @@ from tests.ingest.push.service import ORIGIN, PushService, Subscriber
 from tests.ingest.stream.frames import ANA, MARA, REPO
 from tests.triage.services.test_webhook_sending import dripping, endless
 from tests.triage.worlds.small_site import CABIN
-from triage.models import Delivery, LaneClosure, Maintainer, Person, PushChoice, PushSubscription, ToldState
+from triage.access.oauth.sessions import end_sessions
+from triage.models import (
+    Action,
+    Delivery,
+    LaneClosure,
+    Maintainer,
+    OAuthSession,
+    Person,
+    PushChoice,
+    PushSubscription,
+    Snooze,
+    ToldState,
+)
 from triage.services.erasure import account_of, forget_account
 from triage.services.notifying import push
 from triage.services.notifying.webhooks import keep_fresh
@@ -177,10 +189,56 @@ def test_a_message_that_did_not_arrive_ends_with_the_next_quiet_hours(
     world.told(world.ana, "laptop")
     world.service.browsers["laptop"].key = "another, so that nothing is taken"
     came(at=late + MINUTE)
-    for minutes in (1, 2, 7, 22, 30, 31, 60, 600):
+    for minutes in (1, 2, 7, 22, 30, 31, 60, 500):
         world.run(late + minutes * MINUTE)
     assert len(world.service.refused) == 4, "at 20:31, 20:32, 20:37 and 20:52"
-    assert Delivery.objects.get(subscription__endpoint=f"{ORIGIN}/p/laptop").problem == "it waited for too long"
+    laptop = Delivery.objects.filter(subscription__endpoint=f"{ORIGIN}/p/laptop")
+    assert laptop.get().problem == "it waited for too long"
+    world.service.browsers["laptop"].key = push.site_key()
+    assert world.run(late + 600 * MINUTE) == 1, "in the morning it is counted again"
+    assert world.service.told[1:] == [("laptop", "1 pull request needs a human.")]
+
+
+def test_what_comes_while_a_message_waits_is_counted_into_it_and_the_hour_begins_when_it_arrives(world: World) -> None:
+    phone, world.service.browsers = world.service.browsers, {"phone": Subscriber("phone")}
+    world.service.browsers["phone"].key = "another, so that nothing is taken"
+    came()
+    assert world.run(NOW) == 0
+    came(at=NOW + 30 * MINUTE)
+    for minutes in (1, 30):
+        assert world.run(NOW + minutes * MINUTE) == 0
+    world.service.browsers = phone
+    assert world.run(NOW + HOUR + 21 * MINUTE) == 1
+    came(at=NOW + HOUR + 30 * MINUTE)
+    assert world.run(NOW + 2 * HOUR) == 0, "less than an hour after it was shown"
+    assert world.run(NOW + 2 * HOUR + 21 * MINUTE) == 1
+    assert [text for _, text in world.service.told] == [
+        "2 pull requests need a human.",
+        "1 pull request needs a human.",
+    ]
+
+
+def test_a_changed_choice_holds_for_what_waits_and_saving_it_again_forgets_nothing(world: World) -> None:
+    world.service.browsers["phone"].key = "another, so that nothing is taken"
+    came()
+    assert world.run(NOW) == 0
+    world.service.browsers["phone"].key = push.site_key()
+    push.choose(world.ana, EVERYTHING, (11, 14), "UTC", NOW + MINUTE)
+    assert world.run(NOW + 2 * MINUTE) == 0, "its quiet hours began"
+    push.choose(world.ana, EVERYTHING, (11, 14), "UTC", NOW + HOUR)
+    assert world.run(NOW + 2 * HOUR) == 1
+    assert world.service.told == [("phone", "1 pull request needs a human.")]
+
+
+def test_what_somebody_acted_on_or_snoozed_is_not_told(world: World) -> None:
+    for name in ("acted", "snoozed", "open"):
+        came(key=f"at://{MARA}/{name}")
+    kept = {"person": world.ana, "repo_key": REPO, "made_at": NOW, "round": 1}
+    Action.objects.create(key="a", kind="approve", pull_uri=f"at://{MARA}/acted", effective_at=NOW, **kept)
+    states = {"lane": "needs_human", "comments": 0, "until": NOW + timedelta(days=3)}
+    Snooze.objects.create(key="s", pull_uri=f"at://{MARA}/snoozed", **kept, **states)
+    world.run(NOW)
+    assert world.service.told == [("phone", "1 pull request needs a human.")]
 
 
 def test_a_person_is_told_of_what_they_chose_from_the_moment_in_which_they_chose_it(world: World) -> None:
@@ -205,7 +263,7 @@ def test_only_repositories_that_a_person_maintains_and_the_whole_site_are_counte
     ben = Person.objects.create(did="did:plc:" + "3" * 24)
     Maintainer.objects.create(person=ben, repo_key=CABIN)
     Maintainer.objects.create(person=ben, repo_key=REPO, role="viewer")
-    world.told(ben, "ben")
+    world.told(ben, "ben", NOW - HOUR)
     push.choose(ben, EVERYTHING, (0, 0), "UTC", NOW - HOUR)
     came()
     came("closure", "site", repo_key="")
@@ -235,11 +293,13 @@ def test_nothing_that_a_locked_screen_should_not_show_is_in_a_message(
     assert [word for word in (*hidden, *secrets) if word in caplog.text] == []
 
 
-@pytest.mark.parametrize("how", ["gone", "unknown"])
+@pytest.mark.parametrize("how", ["gone", "gone with a long page", "unknown"])
 def test_a_browser_that_its_service_no_longer_knows_is_forgotten_and_no_other(world: World, how: str) -> None:
     world.told(world.ana, "laptop")
     if how == "gone":
         world.service.gone.add("phone")
+    elif how == "gone with a long page":
+        world.service.long_page.add("phone")
     else:
         del world.service.browsers["phone"]
     came()
@@ -361,8 +421,22 @@ def test_a_browser_belongs_to_whoever_signed_in_last_and_nobody_takes_it_by_its_
     with pytest.raises(push.PushProblem, match="another subscription"):
         push.subscribe(ben, read_browser(*(stranger[name] for name in names)), "Firefox", "UTC", NOW)
     assert PushSubscription.objects.get().person == world.ana
+    Maintainer.objects.create(person=ben, repo_key=CABIN)
+    came()
+    push.note_pushes(NOW)
     push.subscribe(ben, read_browser(*(form[name] for name in names)), "Firefox", "UTC", NOW)
     assert PushSubscription.objects.get().person == ben
+    assert world.run(NOW) == 0, "what waited there was for another person"
+
+
+def test_notifications_end_with_the_session_in_which_they_were_turned_on(world: World) -> None:
+    times = dict.fromkeys(("tokens_expire_at", "lease_until", "made_at", "last_used_at"), NOW)
+    session = OAuthSession.objects.create(person=world.ana, sealed=b"", **times)
+    PushSubscription.objects.update(oauth_session=session)
+    came()
+    end_sessions([session.pk], OAuthSession.Ended.PERSON, NOW)
+    assert world.run(NOW) == 0
+    assert not PushSubscription.objects.exists()
 
 
 def test_after_a_restore_no_browser_is_told_what_waited_in_the_backup(world: World) -> None:

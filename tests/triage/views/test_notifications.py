@@ -8,6 +8,7 @@ from pytest_django import Settings
 
 from tests.ingest.push.service import Subscriber
 from tests.ingest.stream.frames import ANA, REPO
+from triage.access.sign_in import issue_link
 from triage.models import Maintainer, Person, PushChoice, PushSubscription
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small")]
@@ -93,6 +94,12 @@ def test_signing_out_ends_the_notifications_in_that_browser_alone(client: Client
     client.post("/notifications/subscribe", Subscriber("phone").form)
     client.post("/sign-out")
     assert PushSubscription.objects.get().endpoint.endswith("/laptop")
+
+
+def test_somebody_else_who_signs_in_in_the_same_browser_ends_them_too(client: Client) -> None:
+    client.post("/notifications/subscribe", Subscriber("phone").form)
+    client.post(f"/sign-in/{issue_link(Person.objects.create(did=ANA))}")
+    assert not PushSubscription.objects.exists()
 
 
 @pytest.mark.parametrize(("staged", "words"), [("", "PUBLIC_ORIGIN"), ("a demo on this machine", "This is a demo")])

@@ -24,7 +24,7 @@ KEPT = (
 # `ready` waits for ever for a worker that could not be installed.
 REGISTER = """async () => { const {installing} = await navigator.serviceWorker.register('/service-worker.js');
   await new Promise((done, fail) => { installing.onstatechange = () =>
-    installing.state === 'redundant' ? fail(Error('not installed')) : installing.state === 'activated' && done(); }); }"""
+    ({redundant: () => fail(Error('not installed')), activated: done})[installing.state]?.(); }); }"""
 WIDTH = """src => new Promise(done => { const image = new Image();
   image.onload = () => done(image.width); image.src = src; })"""
 SHOWN = """async () => (await (await navigator.serviceWorker.ready).getNotifications())

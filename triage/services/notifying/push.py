@@ -3,6 +3,9 @@
 A message is shown on locked screens, so it holds counts and nothing else: no name, title, repository or reason. What
 came is read from the noted state (`triage.services.notifying.webhooks`), so what was undone meanwhile is not told.
 
+A browser has one waiting message at most: what comes later is counted into it. A person counts as told once a push
+service accepted a message, so what was given up is counted into the next one.
+
 Addresses come from browsers and are strangers' words: they are called through the guarded fetcher alone, each message
 a bounded number of times. A browser that its push service no longer knows is forgotten at once.
 """
@@ -19,7 +22,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Count, Q
+from django.db.models import Count, Exists, OuterRef, Q
 from django.urls import reverse
 
 from ingest.errors import FetchProblem
@@ -37,7 +40,7 @@ from ingest.push.message import (
 )
 from scoring.formatting import things
 from triage.access.permissions import Role, Roles, roles_of
-from triage.models import Delivery, Person, PushChoice, PushSubscription, ToldState
+from triage.models import Action, Delivery, OAuthSession, Person, PushChoice, PushSubscription, Snooze, ToldState
 from triage.services.notifying.sending import Now, new_id, send_waiting
 
 if TYPE_CHECKING:
@@ -56,6 +59,7 @@ LIFETIME = timedelta(hours=12)  # of a message, which also ends with the next qu
 MOST_BROWSERS = 5  # of one person
 MOST_LOST = 5  # messages given up, and none accepted, of those that are kept: then the browser is forgotten
 GONE = (404, 410)
+TOPIC = "sunstead"  # a message replaces the one that still waits at the push service (RFC 8030, section 5.4)
 SECONDS, ANSWER_LIMIT = 5.0, 16 * 1024  # of one request, and bytes of its answer
 
 
@@ -80,13 +84,17 @@ def site_key() -> str:
     return public_text(_key())
 
 
-def subscribe(person: Person, browser: Browser, name: str, time_zone: str, now: datetime) -> PushSubscription:
-    """Have a person told in this browser, too; `time_zone` counts where they chose nothing yet. Raises PushProblem.
+def subscribe(
+    person: Person, browser: Browser, name: str, time_zone: str, now: datetime, session: OAuthSession | None = None
+) -> PushSubscription:
+    """Have a person told in this browser, too, until `session` ends. Raises PushProblem.
 
-    Whoever signs in after somebody else in the same browser takes it over; an address with other keys is not theirs.
+    `time_zone` counts where they chose nothing yet. Whoever signs in after somebody else in the same browser takes it
+    over, without what waits there; an address with other keys is not theirs.
     """
     keys = {"p256dh": encode_text(browser.point), "auth": encode_text(browser.secret)}
     fields = {**keys, "person": person, "server_key": site_key(), "browser": name, "made_at": now}
+    fields["oauth_session"] = session
     with transaction.atomic():
         known = PushSubscription.objects.filter(endpoint=browser.endpoint).first()
         if known is not None and (known.p256dh, known.auth) != (keys["p256dh"], keys["auth"]):
@@ -98,6 +106,8 @@ def subscribe(person: Person, browser: Browser, name: str, time_zone: str, now: 
         if not others.exists():
             choice.told_at = now  # what came while no browser was told is old
         choice.save()
+        if known is not None and known.person_id != person.pk:
+            known.deliveries.all().delete()
         row, _ = PushSubscription.objects.update_or_create(endpoint=browser.endpoint, defaults=fields)
     return row
 
@@ -112,17 +122,20 @@ def choice_of(person: Person, now: datetime, time_zone: str = ZONE) -> PushChoic
 def choose(
     person: Person, events: Iterable[Event], quiet: tuple[int, int], time_zone: str, now: datetime
 ) -> PushChoice:
-    """Save what a person is told of from now on, and when not."""
+    """Save what a person is told of and when not; of what they choose anew they are told from now on."""
     with transaction.atomic():
-        choice = choice_of(person, now)
-        choice.events, choice.told_at = sorted(events), now
+        choice, chosen = choice_of(person, now), sorted(events)
+        if not set(chosen) <= set(choice.events):
+            choice.told_at = now
+        choice.events = chosen
+        Delivery.objects.filter(subscription__person=person).exclude(due_at=None).delete()
         (choice.quiet_from, choice.quiet_until), choice.time_zone = quiet, time_zone
         choice.save()
     return choice
 
 
 def note_pushes(now: datetime) -> int:
-    """Write one message to each browser of everybody who is due one; return how many."""
+    """Write one message to each browser of everybody who is due one, or into what waits there; return how many."""
     choices = PushChoice.objects.filter(person__push_subscriptions__isnull=False).distinct()
     return sum(_note(choice, now) for choice in choices.select_related("person") if _is_due(choice, now))
 
@@ -159,26 +172,31 @@ def _is_due(choice: PushChoice, now: datetime) -> bool:
 
 
 def _note(choice: PushChoice, now: datetime) -> int:
-    """Write the messages of one person, and that they were told, in one transaction."""
-    counts = _count(choice, roles_of(choice.person))
+    """Write the messages of one person in one transaction."""
+    counts = _count(choice, roles_of(choice.person), now)
     if not counts:
         return 0
     with transaction.atomic():
         browsers = PushSubscription.objects.filter(person=choice.person)
-        body, ends_at = _body(counts), _end_of(choice, now)
+        message = {"made_at": now, "body": _body(counts)}
+        times = {"due_at": now, "ends_at": _end_of(choice, now)}
         for browser in browsers:
-            times = {"made_at": now, "due_at": now, "ends_at": ends_at}
-            Delivery.objects.create(key=new_id(), event="push", subscription=browser, body=body, **times)
-        PushChoice.objects.filter(pk=choice.pk).update(told_at=now, pushed_at=now)
+            if not browser.deliveries.exclude(due_at=None).update(**message):
+                Delivery.objects.create(key=new_id(), event="push", subscription=browser, **message, **times)
+        PushChoice.objects.filter(pk=choice.pk).update(pushed_at=now)
     return len(browsers)
 
 
-def _count(choice: PushChoice, roles: Roles) -> Counter[Event]:
-    """Count what came since the person was told and still stands, in the repositories that they maintain."""
+def _count(choice: PushChoice, roles: Roles, now: datetime) -> Counter[Event]:
+    """Count what came since the person was told and waits for somebody, in the repositories that they maintain."""
+    acted = Action.objects.filter(pull_uri=OuterRef("key"), undone_at=None, made_at__gte=OuterRef("since"))
+    acted = acted.exclude(kind=Action.Kind.ANSWER)  # the author's own
+    snoozed = Snooze.objects.filter(Q(until=None) | Q(until__gt=now), pull_uri=OuterRef("key"))
     counts = Counter[Event]()
     for event in EVENTS:
         if event in choice.events:
             came = ToldState.objects.filter(NOTED[event], since__gt=choice.told_at)
+            came = came.exclude(Exists(acted)).exclude(Exists(snoozed))
             keys = came.values_list("repo_key", flat=True)
             counts[event] = sum(not key or roles.role(key) >= Role.MAINTAINER for key in keys)
     return +counts
@@ -213,13 +231,18 @@ def _send(fetcher: Fetcher, key: "EllipticCurvePrivateKey", delivery: Delivery, 
     except FetchProblem as problem:
         if problem.closed:
             raise
+        if problem.status in GONE:
+            row.delete()
         return f"{host} answered {problem.status}" if problem.status else str(problem)[:300], problem.after or 0.0
     except MalformedSubscription as problem:
         row.delete()
         return str(problem), 0.0
     if answer.status in GONE:
         row.delete()
-    return f"{host} answered {answer.status}" if answer.status >= 400 else "", 0.0
+    if answer.status >= 400:
+        return f"{host} answered {answer.status}", 0.0
+    PushChoice.objects.filter(person=row.person_id).update(told_at=delivery.made_at, pushed_at=now)
+    return "", 0.0
 
 
 def _headers(authorization: str, seconds: int) -> Mapping[str, str]:
@@ -227,6 +250,7 @@ def _headers(authorization: str, seconds: int) -> Mapping[str, str]:
         "Authorization": authorization,
         "TTL": str(seconds),
         "Urgency": "normal",
+        "Topic": TOPIC,
         "Content-Encoding": "aes128gcm",
         "Content-Type": "application/octet-stream",
     }
@@ -249,7 +273,8 @@ def _zone(choice: PushChoice) -> ZoneInfo:
 
 
 def _forget_refused() -> None:
-    """Delete the browsers of people who maintain nothing any more, of another key, and those that take no message."""
+    """Delete browsers of people who maintain nothing, of ended sessions or another key, and those that take nothing."""
+    PushSubscription.objects.filter(oauth_session__ended_at__isnull=False).delete()
     PushSubscription.objects.exclude(server_key=site_key()).delete()
     people = Person.objects.filter(push_subscriptions__isnull=False).distinct()
     refused = [person.pk for person in people if roles_of(person).highest() < Role.MAINTAINER]
