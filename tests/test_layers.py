@@ -124,9 +124,8 @@ PURE_IN = {
     "triage/charts": "*",
     "triage/diff_page": "facts highlight",
     "triage/forms": "*",
-    "triage/presenters": """
-        about contributor freshness lane peers pills review rights rows setup text
-    """,
+    "triage/presenters": "about contributor lane peers rights setup text",
+    "triage/presenters/queue": "freshness pills review rows",
 }
 PURE = {f"{folder}/{name}.py" for folder, names in PURE_IN.items() for name in names.split()}
 STORE = {"duckdb", "ingest.store.database", "ingest.store.transaction", "ingest.store.snapshots"}
@@ -335,9 +334,9 @@ PLANTED = {
         "from ingest.store import database",
         "scoring/trust/graph.py is pure and imports ingest.store.database",
     ),
-    "triage/presenters/rows.py": (
+    "triage/presenters/queue/rows.py": (
         "import datetime\nx = datetime.datetime.now()",
-        "triage/presenters/rows.py:2 is pure and reads the clock; take it as an argument",
+        "triage/presenters/queue/rows.py:2 is pure and reads the clock; take it as an argument",
     ),
     "ingest/stream/j.py": (
         "@huey.periodic_task(every())\ndef sweep(): ...",
@@ -367,7 +366,7 @@ HONEST = {
     "scoring/review/anthropic_client.py": "if TYPE_CHECKING:\n    from anthropic import Anthropic",
     "scoring/models/registry.py": "from scoring.types import Estimate\n\ndef fit():\n    import lightgbm",
     "trustsite/standins/stream.py": "import websockets",
-    "triage/views/queue.py": (
+    "triage/views/inbox/queue.py": (
         "from scoring.queries.read import queue\nfrom datetime import datetime\nx = datetime.now()"
     ),
     "manage.py": "from trustsite import drive",

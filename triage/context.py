@@ -25,10 +25,10 @@ from triage.access.permissions import Role, Roles, is_invited, sees_thresholds
 from triage.access.requests import Request
 from triage.access.sign_in import may_read, viewing
 from triage.models import Person
-from triage.presenters import freshness as state
-from triage.presenters import row_actions
 from triage.presenters.about import operator_told
 from triage.presenters.lane_heads import site_notice
+from triage.presenters.queue import freshness as state
+from triage.presenters.queue import row_actions
 from triage.presenters.text import Freshness, as_aware, freshness, unread_words
 from triage.services.author_answers import find_waiting
 from triage.services.notifying.webhooks import webhook_notes

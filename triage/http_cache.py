@@ -21,8 +21,8 @@ from scoring.training.summary import FILE as BACKTEST
 from triage.access.requests import Request
 from triage.context import current_freshness, dashboard_of, digest, page_state, present
 from triage.middleware import snapshot_reader
-from triage.presenters import queue as as_shown
-from triage.presenters import row_actions
+from triage.presenters.queue import queue as as_shown
+from triage.presenters.queue import row_actions
 
 Page = Callable[..., HttpResponse]
 AGES_SECONDS = 60  # resolution of ages on a page

@@ -6,31 +6,20 @@ from django.views.generic import RedirectView
 from triage.access import sign_in
 from triage.views import (
     about,
-    actions,
     briefing,
-    bulk,
-    contributor,
-    dashboard,
-    diff,
-    feed,
-    inbox,
     installed,
-    labels,
-    lane,
-    lists,
-    maintainers,
     notifications,
     oauth,
     ops,
     overlay,
-    people,
     publishing,
-    queue,
     settings,
     setup,
     verify,
-    vouching,
 )
+from triage.views.inbox import actions, bulk, diff, feed, inbox, labels, queue, vouching
+from triage.views.lanes import dashboard, lane, lists
+from triage.views.people import contributor, maintainers, people
 
 urlpatterns = [
     path("", inbox.queue, name="queue"),

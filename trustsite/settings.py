@@ -279,7 +279,7 @@ WHITENOISE_USE_FINDERS = True  # from the source folders
 WHITENOISE_AUTOREFRESH = False
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_COOKIES
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True  # no script of ours reads them
-CSRF_FAILURE_VIEW = "triage.views.actions.refused_form"
+CSRF_FAILURE_VIEW = "triage.views.inbox.actions.refused_form"
 SESSION_ENGINE = "triage.access.requests"
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 X_FRAME_OPTIONS = "DENY"

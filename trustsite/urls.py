@@ -14,7 +14,7 @@ urlpatterns = [
     path("", include("triage.urls")),
 ]
 
-handler400 = "triage.views.queue.bad_request"
-handler403 = "triage.views.queue.forbidden"
-handler404 = "triage.views.queue.not_found"
-handler500 = "triage.views.queue.broken"
+handler400 = "triage.views.inbox.queue.bad_request"
+handler403 = "triage.views.inbox.queue.forbidden"
+handler404 = "triage.views.inbox.queue.not_found"
+handler500 = "triage.views.inbox.queue.broken"

@@ -83,7 +83,7 @@ def forget() -> None:
     from scoring.pipeline import stored
     from scoring.queries import rounds, trust
     from triage import context
-    from triage.presenters import queue as as_shown
+    from triage.presenters.queue import queue as as_shown
 
     context._newest = None
     as_shown._queues, as_shown._approved, as_shown._changed = PerSnapshot(), PerSnapshot(), PerSnapshot()

@@ -122,7 +122,9 @@ def wire(live_server: LiveServer, settings: Settings, monkeypatch: pytest.Monkey
     """A site whose own middleware serves files, which Django's live server would do in its place."""
     settings.STREAM_CLOCK = True
     draw(monkeypatch, LongChange(tuple(row(number) for number in range(1, 81))))
-    text = patch_of(("triage/http_cache.py", "triage/middleware.py", "triage/views/feed.py", "triage/views/setup.py"))
+    text = patch_of(
+        ("triage/http_cache.py", "triage/middleware.py", "triage/views/inbox/feed.py", "triage/views/setup.py")
+    )
     monkeypatch.setattr(read, "kept_text", lambda folder, sha256: text)
     monkeypatch.setattr(StaticFilesHandler, "_should_handle", lambda handler, path: False)
     place = urlsplit(live_server.url)

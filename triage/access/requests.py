@@ -58,7 +58,7 @@ class Request(HttpRequest):
     answer_tag: str  # the ETag of a JSON answer, once `triage.api.base` found it
     page_state: str  # what `triage.context` found, once it was asked
     token: ApiToken | None  # what came as a bearer token, once `triage.access.tokens` looked it up
-    offers: Any  # what `triage.presenters.row_actions.offers_to` found, once it was asked
+    offers: Any  # what `triage.presenters.queue.row_actions.offers_to` found, once it was asked
     session_roles: Any  # triage.access.permissions.Roles of the signed-in person, once they were asked for
     roles: Any  # triage.access.permissions.Roles of whoever reads, once `triage.access.sign_in.viewing` asked for them
 

@@ -20,10 +20,10 @@ from triage.access.sign_in import person_of, viewing
 from triage.api.base import MineFilter, RepositoryFilter, TextFilter, marked, problems, published, repository_key
 from triage.context import present, told_dashboard
 from triage.forms.filters import is_in_view
-from triage.presenters import queue as as_shown
-from triage.presenters import row_actions
-from triage.presenters.pills import row_pill
-from triage.presenters.row_actions import OpenCounts, open_words
+from triage.presenters.queue import queue as as_shown
+from triage.presenters.queue import row_actions
+from triage.presenters.queue.pills import row_pill
+from triage.presenters.queue.row_actions import OpenCounts, open_words
 from triage.presenters.text import age_words
 from triage.services import snoozing
 from triage.services.lane_closures import banners

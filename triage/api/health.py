@@ -9,7 +9,7 @@ from ninja import Field, Router, Schema, Status
 from triage.access.requests import Request
 from triage.api.base import Requests, problems
 from triage.context import dashboard_of, worker_status
-from triage.presenters.freshness import newest_event
+from triage.presenters.queue.freshness import newest_event
 
 router = Router(tags=["operation"])
 

@@ -15,8 +15,8 @@ from triage.api.base import RepositoryReader, problems, published
 from triage.api.pulls import PullOut, pulls_out
 from triage.api.schemas import EXAMPLE_DID, Count, LanesOut
 from triage.context import present
-from triage.presenters import queue as as_shown
-from triage.presenters import row_actions
+from triage.presenters.queue import queue as as_shown
+from triage.presenters.queue import row_actions
 
 router = Router(tags=["pull requests"])
 NEW = timedelta(hours=24)

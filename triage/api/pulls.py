@@ -49,10 +49,10 @@ from triage.api.schemas import (
 )
 from triage.context import present
 from triage.forms.filters import URI_LIMIT, Bucket
-from triage.presenters import queue as as_shown
-from triage.presenters import row_actions
-from triage.presenters.pills import row_pill
-from triage.presenters.review import strongest_open
+from triage.presenters.queue import queue as as_shown
+from triage.presenters.queue import row_actions
+from triage.presenters.queue.pills import row_pill
+from triage.presenters.queue.review import strongest_open
 from triage.presenters.text import BRIEFING_LENGTH
 from triage.services.actions import dismissed_among
 

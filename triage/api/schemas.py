@@ -17,8 +17,8 @@ from pydantic import BaseModel
 from ingest.atproto.syntax import parse_handle
 from scoring.queries import read
 from scoring.types import Estimate, Factor, Lane, Measure
-from triage.presenters.pills import Kind, Pill, score_pill
-from triage.presenters.row_actions import OpenCounts
+from triage.presenters.queue.pills import Kind, Pill, score_pill
+from triage.presenters.queue.row_actions import OpenCounts
 from triage.presenters.text import BRIEFING_LENGTH, spoken
 
 EXAMPLE_DID = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"

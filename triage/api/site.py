@@ -22,8 +22,9 @@ from triage.api.base import RepositoryReader, problems, published
 from triage.api.schemas import Count, LeaderboardOut, MetricsOut, Share, leaderboard_out, metrics_out, rounded
 from triage.context import present, told_dashboard
 from triage.forms.filters import PAGE_LIMIT
-from triage.presenters import lane_heads, lists, row_actions
+from triage.presenters import lane_heads, lists
 from triage.presenters.lane_heads import lane_states
+from triage.presenters.queue import row_actions
 
 router = Router(tags=["site"])
 ABOUT_QUERY = "maximum|minimum STATISTIC at STATISTIC <=|>= NUMBER, as `manage.py thresholds` takes it."

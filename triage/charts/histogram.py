@@ -8,7 +8,7 @@ from typing import Literal
 from scoring.formatting import percent_in_full
 from scoring.queries.read import Bin, Dashboard, Fare, GroupKey
 from triage.charts.plot import Box, Label, Plot, Table, Tone, percent_words, within
-from triage.presenters.pills import Kind
+from triage.presenters.queue.pills import Kind
 
 WIDTH, HEIGHT = 720, 270
 TOP, BASE = 46, 234  # where the tallest bar ends and where all stand

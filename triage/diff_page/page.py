@@ -19,7 +19,7 @@ from scoring.review.schema import DETERMINISTIC
 from scoring.types import QUOTE_LENGTH
 from triage.diff_page.facts import comparison_words, rest_words
 from triage.diff_page.rows import FileView, How, file_views, line_anchor, lines_of, masks, place_notes, with_ids
-from triage.presenters.review import (
+from triage.presenters.queue.review import (
     NoteGroup,
     NoteView,
     finding_notes,

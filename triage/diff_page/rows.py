@@ -18,7 +18,7 @@ from scoring.queries.read import ContentReview
 from scoring.types import short_path
 from triage.diff_page.facts import file_facts
 from triage.diff_page.highlight import Allowance, Spans, colour, language
-from triage.presenters.review import ORDER, NoteView, named_path, place_anchor
+from triage.presenters.queue.review import ORDER, NoteView, named_path, place_anchor
 
 Placed = Mapping[int, Mapping[str, Sequence[NoteView]]]  # number of the file, from 1 -> id of the place -> notes
 

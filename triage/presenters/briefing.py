@@ -20,8 +20,9 @@ from scoring.formatting import things
 from scoring.queries import read
 from scoring.queries.read import GroupKey, QueueQuery
 from triage.access.permissions import Role, Roles
-from triage.presenters import lane_heads, lists, row_actions
-from triage.presenters import queue as as_shown
+from triage.presenters import lane_heads, lists
+from triage.presenters.queue import queue as as_shown
+from triage.presenters.queue import row_actions
 from triage.presenters.text import age_words
 from triage.services.lane_closures import incidents_of, standing_closures, told_to_readers
 

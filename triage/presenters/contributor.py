@@ -23,7 +23,7 @@ from scoring.queries.read import (
 )
 from scoring.types import Lane
 from triage.charts.plot import Area, Dot, Frame, Label, Plot, Stroke, Table, is_drawn, line, outline, places
-from triage.presenters.rows import PersonView, person_view
+from triage.presenters.queue.rows import PersonView, person_view
 from triage.presenters.text import age_words, share_words, vouching_words
 
 FEW = 7  # pull requests shown before the reader asks for all

@@ -26,7 +26,7 @@ from triage.access.sign_in import person_of, viewer_did, viewing
 from triage.forms.filters import QueueFilters, read_queue
 from triage.models import Person
 from triage.models.accounts import is_any
-from triage.presenters import row_actions
+from triage.presenters.queue import row_actions
 from triage.services import snoozing
 from triage.services.actions import ActionProblem
 from triage.services.audit import due_audits, hiding_audits

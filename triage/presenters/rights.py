@@ -15,8 +15,8 @@ from scoring.queries.read import ContributorPage, QueueRow, Stored
 from scoring.types import Estimate, Lane
 from triage.models import Action
 from triage.presenters.contributor import RecordRow, record_view, record_words
-from triage.presenters.pills import Pill, pill
-from triage.presenters.rows import ForgePlace
+from triage.presenters.queue.pills import Pill, pill
+from triage.presenters.queue.rows import ForgePlace
 from triage.presenters.text import age_words, interval_sentence, missing_evidence
 
 MOST_PAST = 50  # decided pull requests on the page

@@ -11,7 +11,7 @@ from scoring.queries import read
 from scoring.queries.read import MergedWork
 from triage.access.permissions import Role, roles_of
 from triage.models import OAuthSession, OwnRecord
-from triage.presenters.comments import own_account
+from triage.presenters.queue.comments import own_account
 from triage.services.own_name import vouching
 
 LISTED = 20  # vouches sent from here, of which the newest are shown

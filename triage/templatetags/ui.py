@@ -15,11 +15,12 @@ from django.utils.safestring import SafeString
 from scoring.formatting import percent, percent_in_full, percent_interval, risk_percent, trust_figure
 from scoring.types import Estimate, Measure
 from triage.forms.filters import Bucket, LeaderboardFilters, ListFilters, QueueFilters
-from triage.presenters import about, pills, row_lines, rows
+from triage.presenters import about
 from triage.presenters import text as trust_words
 from triage.presenters import text as words
-from triage.presenters.review import DraftLinks, NoteView
-from triage.presenters.row_actions import RowActs
+from triage.presenters.queue import pills, row_lines, rows
+from triage.presenters.queue.review import DraftLinks, NoteView
+from triage.presenters.queue.row_actions import RowActs
 
 register = template.Library()
 SAY_LABELS = {

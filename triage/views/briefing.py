@@ -36,8 +36,8 @@ from triage.models import ApiToken
 from triage.presenters.briefing import speech_seconds
 from triage.services import speech
 from triage.services.speech import Espeak, Sound, SpeechBusy, SpeechProblem
-from triage.views.feed import RETRY_SECONDS, answer_token
-from triage.views.lists import for_any_maintainer
+from triage.views.inbox.feed import RETRY_SECONDS, answer_token
+from triage.views.lanes.lists import for_any_maintainer
 
 RSS = "application/rss+xml; charset=utf-8"
 A_DAY = timedelta(days=1)

@@ -41,7 +41,7 @@ from triage.access.problems import NOTHING, ApiProblem, problem_response
 from triage.access.requests import Request
 from triage.access.sign_in import SignInProblem, safe_next, show_problem, sign_in_account
 from triage.models import OAuthRequest, OAuthSession, Person
-from triage.presenters.comments import own_account
+from triage.presenters.queue.comments import own_account
 from triage.services.own_name import own_records
 from triage.services.publishing.service_account import ConnectProblem, connect_grant, needed_scope
 

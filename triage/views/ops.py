@@ -21,9 +21,9 @@ from triage.access.tokens import bearer_token
 from triage.context import dashboard_of, worker_status
 from triage.measured import MEASURES
 from triage.models import OutboxEntry
-from triage.presenters.freshness import Known, families
 from triage.presenters.lane_heads import count_open
-from triage.presenters.row_actions import left_out
+from triage.presenters.queue.freshness import Known, families
+from triage.presenters.queue.row_actions import left_out
 from triage.services.publishing.records import count_records, service_account
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 from triage.access.permissions import require_reader
 from triage.access.requests import Request
 from triage.services.overlay import ARCHIVE, archive, version
-from triage.views.people import token_places
+from triage.views.people.people import token_places
 
 
 @never_cache

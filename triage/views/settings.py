@@ -37,8 +37,8 @@ from triage.forms.settings import (
 from triage.services.estimated_lanes import end_by_watching
 from triage.services.names import names
 from triage.services.repository_settings import MAY_CHANGE, ChangedMeanwhile, history, newest, save
-from triage.views.lane_offers import shadow_offer
-from triage.views.queue import first_run
+from triage.views.inbox.queue import first_run
+from triage.views.lanes.lane_offers import shadow_offer
 
 NONE: Mapping[str, str] = MappingProxyType({})
 SAVED = "Saved. The worker applies it within seconds and decides every open pull request here again."

@@ -41,7 +41,7 @@ from triage.context import worker_status
 from triage.models import DeliveryRun, OutboxEntry, Person
 from triage.models.accounts import log_change
 from triage.models.outbox import put
-from triage.presenters import freshness
+from triage.presenters.queue import freshness
 from triage.presenters.setup import REVIEWS, Choice, choices, progress_of, read_ticks
 from triage.services import repository_settings
 from triage.services.repository_settings import ChangedMeanwhile

@@ -18,7 +18,7 @@ from tests.scoring.pipeline.offered_world import SECOND, THIRD, offered_world
 from tests.scoring.small import OFFERED, feed, take
 from tests.triage.worlds.acting_site import BEN, ActingSite, acting_site
 from tests.triage.worlds.lane_site import NEXT, OTHER, lane_site
-from triage.presenters.rows import fact_lines
+from triage.presenters.queue.rows import fact_lines
 
 TOUCHED = """
 insert or replace into touched_files

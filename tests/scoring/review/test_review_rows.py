@@ -30,7 +30,7 @@ from tests.pipeline import Result
 from tests.scoring.offered import CLEAN, offer
 from tests.scoring.small import OFFERED
 from triage.diff_page.rows import masks, place_notes
-from triage.presenters.review import named_path, review_notes
+from triage.presenters.queue.review import named_path, review_notes
 
 WIDE = "🦊"
 SECRET = "a" + "https://hooks.slack." + "com/services/T02GW5K8R/B05MXPL2Q7/kQ3vZr8WbNtY6cLmH1xJp4Sd"

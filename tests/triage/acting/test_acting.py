@@ -17,7 +17,7 @@ from tests.scoring.small import OFFERED
 from tests.triage.worlds.acting_site import ANA, HTMX, NOON, ActingSite, approved, last_key
 from triage.access.tokens import create_token, make_link
 from triage.models import Action, Change, Lease, OutboxEntry, Person, outbox
-from triage.presenters.rows import row_anchor
+from triage.presenters.queue.rows import row_anchor
 from triage.services.erasure import account_of, forget_account
 
 pytestmark = pytest.mark.django_db

@@ -15,7 +15,7 @@ from tests.scoring.pipeline.offered_world import a_new_round
 from tests.scoring.small import OFFERED
 from tests.triage.worlds.acting_site import ANA, HTMX, ActingSite, last_key, maintainer, signed_in
 from triage.models import Action, Change, Maintainer, OutboxEntry, Person
-from triage.presenters.review import FINDING_GONE, LENGTH
+from triage.presenters.queue.review import FINDING_GONE, LENGTH
 from triage.services.actions import dismissals, false_alarms
 from triage.services.erasure import account_of, forget_account
 

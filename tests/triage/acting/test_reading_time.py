@@ -16,7 +16,7 @@ from tests.triage.worlds.watching_site import watching_site
 from triage.models import Maintainer, Person, ReadingTime
 from triage.services import reading_times
 from triage.services.erasure import account_of, forget_account
-from triage.views import lane as lane_view
+from triage.views.lanes import lane as lane_view
 
 pytestmark = pytest.mark.django_db
 

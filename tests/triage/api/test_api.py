@@ -20,7 +20,7 @@ from tests.triage.worlds.acting_site import invited
 from triage.access.tokens import create_token, secret_hash
 from triage.api.schemas import EXAMPLE_DID, ScoreOut, leaderboard_out, metrics_out, score_out
 from triage.models import ApiToken
-from triage.presenters.row_actions import OpenCounts
+from triage.presenters.queue.row_actions import OpenCounts
 
 PERSON = "did:plc:mara22222222222222222222"
 MARA = read.Person(PERSON, "mara.example.test")

@@ -20,7 +20,7 @@ from triage.access.tokens import create_token
 from triage.api.digest import MOST, Told, digest_text
 from triage.middleware import snapshot_reader
 from triage.models import Maintainer, Person
-from triage.presenters.row_actions import OpenCounts
+from triage.presenters.queue.row_actions import OpenCounts
 from triage.services.lane_closures import Scope, close_lane
 
 pytestmark = pytest.mark.django_db

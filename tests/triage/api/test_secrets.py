@@ -20,7 +20,7 @@ from triage.access.sign_in import issue_link
 from triage.access.tokens import create_token, make_link
 from triage.api import scores
 from triage.models import Maintainer, Person
-from triage.views import contributor
+from triage.views.people import contributor
 
 pytestmark = pytest.mark.django_db
 NAMED = {  # what only the environment holds

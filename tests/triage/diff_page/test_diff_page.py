@@ -19,7 +19,7 @@ from tests.scoring.diff.patches import SUM, mail, one_line
 from tests.triage.worlds.hostile_patches import PATCHES
 from triage.diff_page.page import DiffPage, Dismissals, change_page, comparison_page, quoted_lines
 from triage.diff_page.rows import FOLDED, HTML, How, Room, file_views, masks, shown
-from triage.presenters.review import review_notes, review_view
+from triage.presenters.queue.review import review_notes, review_view
 
 SECRET = "token = 'ghp_0123456789abcdefghij'"
 HIDDEN = re.compile("[\u0000-\u0008\u000b-\u001f\u200b-\u200c\u202a-\u202e\u2066-\u2069\ufeff\u00ad\ue000]")

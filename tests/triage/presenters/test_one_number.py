@@ -31,11 +31,11 @@ from tests.triage.worlds.pages_world import DrawnWorld, draw, sign_in
 from tests.triage.worlds.site import Site
 from triage.api import schemas
 from triage.api.pulls import pull_out
-from triage.presenters.pills import pill, row_pill
-from triage.presenters.rows import judgement
+from triage.presenters.queue.pills import pill, row_pill
+from triage.presenters.queue.rows import judgement
 from triage.presenters.text import interval_sentence
 from triage.services.actions import summary
-from triage.views.feed import _pull as entry_of
+from triage.views.inbox.feed import _pull as entry_of
 
 WHY = {
     "pull_uri": "at://one",

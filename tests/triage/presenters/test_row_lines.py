@@ -21,11 +21,11 @@ from tests.triage.worlds.pages_world import DrawnSnapshot
 from triage.access.permissions import Role, Roles
 from triage.forms.filters import QueueFilters
 from triage.models import Action, Person
-from triage.presenters import row_actions, row_lines
-from triage.presenters.pills import Pill
-from triage.presenters.row_actions import RowActs, approvable_words, row_acts
-from triage.presenters.row_lines import RowLine, draw_line, row_line
-from triage.presenters.rows import Expanded, RowView, row_view
+from triage.presenters.queue import row_actions, row_lines
+from triage.presenters.queue.pills import Pill
+from triage.presenters.queue.row_actions import RowActs, approvable_words, row_acts
+from triage.presenters.queue.row_lines import RowLine, draw_line, row_line
+from triage.presenters.queue.rows import Expanded, RowView, row_view
 from triage.services.actions import Standing, summary
 
 NOW = datetime(2026, 3, 2, 12)

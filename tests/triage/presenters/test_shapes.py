@@ -25,8 +25,9 @@ from tests.triage.worlds.drawn_rows import judged as shown_judgement
 from tests.triage.worlds.pages_world import DrawnWorld
 from triage.charts import histogram
 from triage.forms import filters
-from triage.presenters import contributor, pills, rights, rows
+from triage.presenters import contributor, rights
 from triage.presenters import text as words
+from triage.presenters.queue import pills, rows
 
 BOARD: Dashboard = DrawnWorld().dashboard(None)
 TOKENS = (PROJECT / "static/css/tokens.css").read_text()

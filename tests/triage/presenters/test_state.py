@@ -21,8 +21,8 @@ from tests.triage.worlds.site import Site
 from triage.access.tokens import create_token
 from triage.context import TWO_CLOCKS
 from triage.models import PublishedRecord, ServiceAccount, outbox
-from triage.presenters import freshness
 from triage.presenters import text as words
+from triage.presenters.queue import freshness
 from triage.presenters.text import Freshness
 
 pytestmark = pytest.mark.django_db

@@ -15,9 +15,9 @@ from tests.ingest.stream.frames import MARA, REPO, SEED, Frames
 from tests.pipeline import opened
 from tests.scoring.small import OFFERED, settled, take
 from triage.models import Action, ContributorLink, Objection
-from triage.presenters.rows import ForgePlace, forge_place
+from triage.presenters.queue.rows import ForgePlace, forge_place
 from triage.presenters.setup import choices, minutes_words, progress_of, read_ticks
-from triage.views.people import CODES, told_details, what_words
+from triage.views.people.people import CODES, told_details, what_words
 
 
 def test_what_was_done_is_said_in_words_and_an_unknown_kind_as_it_is_stored() -> None:

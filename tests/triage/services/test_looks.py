@@ -14,7 +14,7 @@ from tests.triage.worlds.pages_world import DrawnWorld, draw
 from tests.waiting import LONG_SECONDS, ends_by_itself
 from triage.services import profiles
 from triage.services.profiles import EVERY_SECONDS, IN_LINE, REMEMBERED, Looks
-from triage.views import queue as views
+from triage.views.inbox import queue as views
 
 pytestmark = pytest.mark.django_db
 

@@ -22,7 +22,7 @@ from triage.access import throttle
 from triage.access.tokens import create_token
 from triage.models import Action, ApiToken, Maintainer
 from triage.services.lane_closures import Scope, close_lane, open_lane
-from triage.views import feed
+from triage.views.inbox import feed
 
 pytestmark = pytest.mark.django_db
 NS = {"a": "http://www.w3.org/2005/Atom"}

@@ -29,7 +29,8 @@ from triage.models.accounts import log_change
 from triage.presenters.rights import MARKED, own_pull, steps_of
 from triage.services.erasure import forget_account
 from triage.services.objections import wish
-from triage.views import about, contributor
+from triage.views import about
+from triage.views.people import contributor
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small")]
 

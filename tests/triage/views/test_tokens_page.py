@@ -13,7 +13,7 @@ from tests.triage.worlds.small_site import CABIN
 from triage.access.tokens import create_token, find_token
 from triage.models import ApiToken, Change, Maintainer, Person
 from triage.services.erasure import account_of, forget_account
-from triage.views.people import MOST
+from triage.views.people.people import MOST
 
 pytestmark = pytest.mark.django_db
 SECRET = re.compile(r"sunstead_[A-Za-z0-9_-]{43}")

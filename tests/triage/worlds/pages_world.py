@@ -23,9 +23,10 @@ from triage import context, middleware
 from triage.models import Maintainer
 from triage.models import Person as Account
 from triage.presenters import lane_heads
-from triage.presenters import queue as as_shown
+from triage.presenters.queue import queue as as_shown
 from triage.services import audit, objections, snoozing
-from triage.views import inbox, lane_offers
+from triage.views.inbox import inbox
+from triage.views.lanes import lane_offers
 
 
 def sign_in(client: Client, role: str = "", repo_key: str = "") -> Account:

@@ -15,7 +15,7 @@ from scoring.review.anthropic_client import ModelCall
 from scoring.review.costs import Usage, parse_prices
 from tests.triage.worlds.pages_world import DrawnWorld
 from triage.measured import MEASURES
-from triage.presenters.freshness import Known, families
+from triage.presenters.queue.freshness import Known, families
 from trustsite.ops.metrics import Asked, Measures, WorkerCollector, lag_of
 
 MODEL = "claude-sonnet-4-6"

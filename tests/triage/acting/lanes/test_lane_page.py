@@ -19,7 +19,7 @@ from tests.triage.worlds.acting_site import ActingSite, acting_site, invited, si
 from tests.triage.worlds.lane_site import lane_site
 from tests.triage.worlds.watching_site import MERGED, OPEN, PEOPLE, watching_site
 from triage.models import EstimatedLane
-from triage.views import lane_offers
+from triage.views.lanes import lane_offers
 
 pytestmark = pytest.mark.django_db
 SITE = watching_site

@@ -22,13 +22,13 @@ from triage.access.requests import Request
 from triage.access.sign_in import viewing
 from triage.access.tokens import DAYS, make_link, may_revoke, revoke_link
 from triage.models import ContributorLink, Objection, Person
-from triage.presenters import queue as as_shown
 from triage.presenters import rights as rights_words
-from triage.presenters.pills import lane_word
+from triage.presenters.queue import queue as as_shown
+from triage.presenters.queue.pills import lane_word
 from triage.services.actions import TO_AUTHOR
 from triage.services.author_answers import exchange
 from triage.services.objections import ObjectionProblem, answer, speaker_words, unanswered_records
-from triage.views.contributor import did_of, objection_choices, open_offers, refused
+from triage.views.people.contributor import did_of, objection_choices, open_offers, refused
 
 SHOWN = 200  # objections on the page, and links of one contributor
 

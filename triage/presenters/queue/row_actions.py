@@ -20,9 +20,9 @@ from triage.access.permissions import Role, Roles
 from triage.access.requests import Request
 from triage.forms.filters import QueueFilters
 from triage.models import Action, OwnRecord, Person, Snooze
-from triage.presenters.comments import request_text
-from triage.presenters.pills import row_pill
-from triage.presenters.queue import approved, as_it_stands, changed_after, queue
+from triage.presenters.queue.comments import request_text
+from triage.presenters.queue.pills import row_pill
+from triage.presenters.queue.queue import approved, as_it_stands, changed_after, queue
 from triage.services import actions, snoozing
 from triage.services.actions import Standing
 from triage.services.own_name import own_records

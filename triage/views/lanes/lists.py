@@ -30,19 +30,20 @@ from triage.forms.actions import read_seen
 from triage.forms.filters import QueueFilters, read_list
 from triage.http_cache import Page, unless_held
 from triage.models import Action, AuditAnswer, LaneClosure, Snooze
-from triage.presenters import lists, pills, row_actions, rows
-from triage.presenters import queue as as_shown
+from triage.presenters import lists
 from triage.presenters import text as incident_words
+from triage.presenters.queue import pills, row_actions, rows
+from triage.presenters.queue import queue as as_shown
 from triage.services import audit, lane_closures, snoozing
 from triage.services.actions import ActionProblem, Conflict
 from triage.services.audit import hiding_audits
 from triage.services.estimated_lanes import is_undone_since
 from triage.services.lane_closures import BAD, banners, handle, incidents_of
 from triage.services.reading_times import note_verdict
-from triage.views import inbox
-from triage.views.actions import acting_page, answer_conflict, answer_rows, filters_of, next_uri, to_sign_in
-from triage.views.inbox import PANE
-from triage.views.queue import reading
+from triage.views.inbox import inbox
+from triage.views.inbox.actions import acting_page, answer_conflict, answer_rows, filters_of, next_uri, to_sign_in
+from triage.views.inbox.inbox import PANE
+from triage.views.inbox.queue import reading
 
 # Form fields that define the scope of a closure, by button; without a button all of them.
 SCOPES: Mapping[str, tuple[str, ...]] = {

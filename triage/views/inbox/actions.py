@@ -31,17 +31,18 @@ from triage.context import present
 from triage.forms.actions import read_wanted
 from triage.forms.filters import QueueFilters, read_queue
 from triage.models import Action
-from triage.presenters import lists, row_actions, rows
-from triage.presenters import queue as as_shown
-from triage.presenters.pills import row_pill
-from triage.presenters.review import Draft, review_notes
+from triage.presenters import lists
+from triage.presenters.queue import queue as as_shown
+from triage.presenters.queue import row_actions, rows
+from triage.presenters.queue.pills import row_pill
+from triage.presenters.queue.review import Draft, review_notes
 from triage.services import actions, snoozing
 from triage.services.actions import ActionProblem, Conflict, Wanted
 from triage.services.lane_closures import opened_by
 from triage.services.own_name import merging, own_records
 from triage.services.reading_times import note_verdict
-from triage.views.inbox import LIST, PANE, ask_again, pane, updated_list
-from triage.views.queue import at_address
+from triage.views.inbox.inbox import LIST, PANE, ask_again, pane, updated_list
+from triage.views.inbox.queue import at_address
 
 TWICE = "Looked like a double click, so nothing changed. Press it again if you mean it."
 NO_ROW = "Nothing changed. It is not judged yet, or its author's account is gone."

@@ -20,12 +20,12 @@ from triage.context import present
 from triage.forms.actions import read_choice, written_choice
 from triage.forms.filters import QueueFilters
 from triage.models import Person
-from triage.presenters import queue as as_shown
-from triage.presenters import row_actions, rows
-from triage.presenters.row_lines import CI_BRIEF, pick_of
+from triage.presenters.queue import queue as as_shown
+from triage.presenters.queue import row_actions, rows
+from triage.presenters.queue.row_lines import CI_BRIEF, pick_of
 from triage.services import actions
 from triage.services.actions import ActionProblem, Conflict, Wanted
-from triage.views.actions import acting_page, answer_conflict, answer_rows, filters_of
+from triage.views.inbox.actions import acting_page, answer_conflict, answer_rows, filters_of
 
 
 @acting_page

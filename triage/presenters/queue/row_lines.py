@@ -16,9 +16,9 @@ from scoring.formatting import visible
 from scoring.queries.read import QueueRow
 from triage.forms.actions import written_choice
 from triage.models import Action
-from triage.presenters.pills import Pill
-from triage.presenters.row_actions import RowActs
-from triage.presenters.rows import RowView
+from triage.presenters.queue.pills import Pill
+from triage.presenters.queue.row_actions import RowActs
+from triage.presenters.queue.rows import RowView
 from triage.presenters.text import brief_age
 from triage.services.actions import TO_AUTHOR, is_own
 

@@ -30,9 +30,9 @@ from triage.access.tokens import counted_as, find_token
 from triage.context import digest, page_state
 from triage.forms.filters import is_in_view, read_queue
 from triage.models import Action, ApiToken, LaneClosure
-from triage.presenters import queue as as_shown
-from triage.presenters import row_actions
-from triage.presenters.pills import row_pill
+from triage.presenters.queue import queue as as_shown
+from triage.presenters.queue import row_actions
+from triage.presenters.queue.pills import row_pill
 from triage.services import lane_closures
 from triage.services import names as naming
 from triage.services.lane_closures import BAD, opened_by

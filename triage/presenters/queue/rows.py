@@ -27,8 +27,8 @@ from scoring.queries.read import (
 from scoring.types import MOST_FACTORS, Factor, Verdict
 from triage.forms.filters import Bucket, QueueFilters
 from triage.presenters.peers import PeerView, opinion_view
-from triage.presenters.pills import Kind, Pill, decided, pill, row_pill
-from triage.presenters.review import ReviewView, review_view
+from triage.presenters.queue.pills import Kind, Pill, decided, pill, row_pill
+from triage.presenters.queue.review import ReviewView, review_view
 from triage.presenters.text import (
     age_words,
     borrowed_words,

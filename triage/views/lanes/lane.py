@@ -47,9 +47,17 @@ from triage.services.audit import hiding_audits
 from triage.services.lane_closures import banners
 from triage.services.reading_times import TimeSaved, time_saved
 from triage.services.repository_settings import newest
-from triage.views.actions import acting_page
-from triage.views.lane_offers import figures_of, lane_address, may_be_opened, offer_token, past_of, standing, state_of
-from triage.views.lists import for_maintainers
+from triage.views.inbox.actions import acting_page
+from triage.views.lanes.lane_offers import (
+    figures_of,
+    lane_address,
+    may_be_opened,
+    offer_token,
+    past_of,
+    standing,
+    state_of,
+)
+from triage.views.lanes.lists import for_maintainers
 
 OPENED = (
     "The fast lane is open, estimated. A person still approves each pull request. "

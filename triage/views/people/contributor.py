@@ -35,9 +35,9 @@ from triage.access.requests import Request
 from triage.access.tokens import LinkProblem, open_link
 from triage.context import present
 from triage.models import Action, ContributorLink, Objection, Person, RoleRequest
-from triage.presenters import queue as as_shown
 from triage.presenters import rights
-from triage.presenters.rows import forge_place
+from triage.presenters.queue import queue as as_shown
+from triage.presenters.queue.rows import forge_place
 from triage.services import role_requests
 from triage.services.audit import hiding_audits
 from triage.services.author_answers import AnswerProblem, answer_maintainers, exchange, find_waiting

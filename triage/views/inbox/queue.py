@@ -32,7 +32,8 @@ from triage.context import dashboard_of, present, told_dashboard
 from triage.forms.filters import LeaderboardFilters, is_page, read_leaderboard
 from triage.http_cache import Page, unless_fresh, unless_held
 from triage.presenters import contributor as contributor_page
-from triage.presenters import lists, rows
+from triage.presenters import lists
+from triage.presenters.queue import rows
 from triage.presenters.vouching import vouching_shown
 from triage.services.profiles import looks
 

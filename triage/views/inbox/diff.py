@@ -27,21 +27,21 @@ from triage.context import present
 from triage.diff_page.facts import UNREADABLE, round_words, state_words, why_missing
 from triage.diff_page.page import DiffPage, Dismissals, change_page, comparison_page
 from triage.models import OwnRecord, Person
-from triage.presenters import queue as as_shown
-from triage.presenters import row_actions
-from triage.presenters.comments import own_account, sent_views
 from triage.presenters.lists import hiding_audits
-from triage.presenters.past_actions import action_words
 from triage.presenters.peers import PeerView, opinion_view
-from triage.presenters.pills import pill
-from triage.presenters.review import Draft, NoteGroup, NoteView, draft_links, read_draft
-from triage.presenters.row_actions import RowActs
-from triage.presenters.rows import ForgePlace, forge_place
+from triage.presenters.queue import queue as as_shown
+from triage.presenters.queue import row_actions
+from triage.presenters.queue.comments import own_account, sent_views
+from triage.presenters.queue.past_actions import action_words
+from triage.presenters.queue.pills import pill
+from triage.presenters.queue.review import Draft, NoteGroup, NoteView, draft_links, read_draft
+from triage.presenters.queue.row_actions import RowActs
+from triage.presenters.queue.rows import ForgePlace, forge_place
 from triage.presenters.vouching import vouching_shown
 from triage.services import actions
 from triage.services.own_name import own_records
 from triage.services.reading_times import note_opened
-from triage.views.queue import reading, wants_fragment
+from triage.views.inbox.queue import reading, wants_fragment
 
 TAKEN_BACK = "sent to Tangled and taken back"
 ROUNDS_LISTED = 12  # the newest rounds offered for comparison

@@ -34,26 +34,27 @@ from triage.forms.actions import read_choice, written_choice
 from triage.forms.filters import QueueFilters, is_in_view, read_queue
 from triage.http_cache import unless_held
 from triage.models import Action, Person
-from triage.presenters import lane_heads, lists, row_actions, rows
-from triage.presenters import queue as as_shown
-from triage.presenters.comments import (
+from triage.presenters import lane_heads, lists
+from triage.presenters.queue import queue as as_shown
+from triage.presenters.queue import row_actions, rows
+from triage.presenters.queue.comments import (
     comment_views,
     not_on_forge,
     own_account,
     sent_views,
     text_for_author,
 )
-from triage.presenters.row_lines import pick_of
-from triage.presenters.rows import forge_place
+from triage.presenters.queue.row_lines import pick_of
+from triage.presenters.queue.rows import forge_place
 from triage.presenters.vouching import vouching_shown
 from triage.services import actions, objections
 from triage.services.actions import ActionProblem
 from triage.services.lane_closures import banners
 from triage.services.own_name import own_records
 from triage.services.own_name.merging import merged_here, unclear_attempt
-from triage.views import lane_offers
-from triage.views.diff import approved_round, shown_change
-from triage.views.queue import at_address, reading, wants_fragment
+from triage.views.inbox.diff import approved_round, shown_change
+from triage.views.inbox.queue import at_address, reading, wants_fragment
+from triage.views.lanes import lane_offers
 
 PANE = "open"  # the id of the pane that a row opens in
 LIST = "results"  # the id of the rows by lane

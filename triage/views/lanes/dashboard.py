@@ -29,17 +29,18 @@ from triage.charts import backlog, histogram, orders, reports
 from triage.context import present, told_dashboard, training_need
 from triage.forms.filters import read_list
 from triage.http_cache import unless_held
-from triage.presenters import lane_heads, row_actions
+from triage.presenters import lane_heads
 from triage.presenters import text as missing
-from triage.presenters.comments import own_account
 from triage.presenters.lane import FEWEST_TOLD
 from triage.presenters.lists import count_lists
 from triage.presenters.peers import standing_words
+from triage.presenters.queue import row_actions
+from triage.presenters.queue.comments import own_account
 from triage.presenters.vouching import vouch_forms, vouches_sent
 from triage.services.lane_closures import banners
 from triage.services.publishing.records import count_records, service_account
-from triage.views.lists import for_any_maintainer
-from triage.views.queue import reading
+from triage.views.inbox.queue import reading
+from triage.views.lanes.lists import for_any_maintainer
 
 WEEKS, SHORT_WEEKS = 12, 4  # over which the backlog is shown
 BEING_TESTED = ("Being tested now.", "The backtest runs beside these pages for some minutes. Then load this one again.")

@@ -19,7 +19,7 @@ from triage.access.sign_in import safe_next
 from triage.services.actions import ActionProblem
 from triage.services.own_name import vouching
 from triage.services.own_name.own_records import ScopeNeeded
-from triage.views.actions import NO_ACCOUNT_TO_SEND, NO_PLACE_TO_SEND, to_grant
+from triage.views.inbox.actions import NO_ACCOUNT_TO_SEND, NO_PLACE_TO_SEND, to_grant
 
 
 @never_cache

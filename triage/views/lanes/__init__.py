@@ -1,0 +1,1 @@
+"""The fast lane, the lists of what was decided, and the dashboard."""

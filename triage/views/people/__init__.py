@@ -1,0 +1,1 @@
+"""People: a contributor, the leaderboard, and the maintainers of this site."""
