@@ -5,7 +5,6 @@ checked and then pinned, over TLS that proves the name. It follows no redirect a
 bytes, however slowly or much the peer sends.
 
 TXT records of names that strangers choose are read through the machine's own resolver, bounded in time and number.
-
 The operator names the receiver of JSON: any address, which may be private, with its name proven by TLS. Its answer
 still counts as a stranger's: it is bounded in time and bytes, and only the status and Retry-After are used.
 """
