@@ -12,7 +12,7 @@ from ingest.store.transaction import Rows
 from scoring.pipeline.interventions import NEWEST, ROUND_KEY, current_approvals
 from scoring.pipeline.stored import People
 from scoring.queries.changes import SEALED
-from scoring.queries.contributors import outcomes_in_words
+from scoring.queries.people.contributors import outcomes_in_words
 from scoring.queries.queue import KEY, labels
 from scoring.queries.types import IS_NAMED, DueAudit, named_by
 from scoring.types import Person

@@ -33,18 +33,6 @@ from scoring.queries.changes import (
     round_review,
     standing_findings,
 )
-from scoring.queries.contributors import (
-    clean_to_reach,
-    contributor,
-    estimate_after,
-    hide_chance,
-    leaderboard,
-    merged_work,
-    outcome_in_words,
-    place_of,
-    troubles_in_words,
-    vouched_for,
-)
 from scoring.queries.dashboard import AnswerMonth, Answers, Week, answers, dashboard, weeks
 from scoring.queries.events import PastJudgement, PullEvent, events, judged_when_decided
 from scoring.queries.lanes import (
@@ -87,6 +75,29 @@ from scoring.queries.lists import (
 )
 from scoring.queries.past_decisions import BudgetState, Incident, LikeIt, Shared, incident
 from scoring.queries.peers import PeerOpinion, PeerStanding, peer_opinions, peer_standings
+from scoring.queries.people.contributors import (
+    clean_to_reach,
+    contributor,
+    estimate_after,
+    hide_chance,
+    leaderboard,
+    merged_work,
+    outcome_in_words,
+    place_of,
+    troubles_in_words,
+    vouched_for,
+)
+from scoring.queries.people.scores import (
+    hidden_among,
+    hidden_because,
+    hidden_words,
+    hide_score,
+    score,
+    score_at,
+    scores,
+)
+from scoring.queries.people.stored_data import Stored, offered_by, offered_to, offers, pushes_to, stored, stored_whole
+from scoring.queries.people.trust import explain_trust, renew, seeds_in_force, vouches_worth_making
 from scoring.queries.progress import FirstReading, TrainingNeed, first_reading, training_need
 from scoring.queries.public_lanes import (
     DELAY,
@@ -125,9 +136,6 @@ from scoring.queries.rounds import (
     repository_homes,
     rounds,
 )
-from scoring.queries.scores import hidden_among, hidden_because, hidden_words, hide_score, score, score_at, scores
-from scoring.queries.stored_data import Stored, offered_by, offered_to, offers, pushes_to, stored, stored_whole
-from scoring.queries.trust import explain_trust, renew, seeds_in_force, vouches_worth_making
 from scoring.queries.types import (
     AuditAnswer,
     Bin,

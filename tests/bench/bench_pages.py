@@ -81,7 +81,8 @@ def forget() -> None:
     """Forget what is kept of the newest snapshot, as a newer one makes the site do."""
     from ingest.store.snapshots import PerSnapshot
     from scoring.pipeline import stored
-    from scoring.queries import rounds, trust
+    from scoring.queries import rounds
+    from scoring.queries.people import trust
     from triage import context
     from triage.presenters.queue import queue as as_shown
 

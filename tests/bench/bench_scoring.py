@@ -19,7 +19,7 @@ from ingest.store.transaction import Keys
 from scoring.config.policy import Policy
 from scoring.pipeline import evidence
 from scoring.pipeline.score import score
-from scoring.queries.trust import explain_trust
+from scoring.queries.people.trust import explain_trust
 from tests.bench.bench_trust import popular_graph
 from tests.pipeline import At
 from trustsite.settings import DATA_ROOT

@@ -14,7 +14,8 @@ from pytest_django import Settings
 
 from ingest.store.snapshots import Preparer, Snapshot, SnapshotReader, publish
 from scoring.config.policy import policy_from_settings
-from scoring.queries import read, trust
+from scoring.queries import read
+from scoring.queries.people import trust
 from tests.ingest.stream.frames import MARA, REPO, SEED, Frames
 from tests.pipeline import opened
 from tests.scoring.small import feed

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from scoring.explain.sentences import own_sentence
 from scoring.formatting import visible
 from scoring.pipeline.stored import CLAIMS
-from scoring.queries.contributors import PROVISIONAL_BELOW
+from scoring.queries.people.contributors import PROVISIONAL_BELOW
 from scoring.queries.read import ContributorPage, QueueRow, Stored
 from scoring.types import Estimate, Lane
 from triage.models import Action

@@ -9,7 +9,8 @@ import pytest
 
 from ingest.store.transaction import Params, Rows
 from scoring.explain.reasons import ALARMS, UNCLEAR
-from scoring.queries import read, scores
+from scoring.queries import read
+from scoring.queries.people import scores
 from scoring.queries.types import QueueQuery
 from scoring.types import Lane
 from tests.ingest.stream.frames import MARA, REPO, SEED, Frames, pull_uri

@@ -13,7 +13,8 @@ from ingest.http.fetcher import Fetcher
 from ingest.store.database import StreamClock
 from scoring.config.repository import DEFAULTS, RepositorySettings, watched_repository
 from scoring.pipeline.lane_history import ShadowDay, ShadowReport
-from scoring.queries import read, trust
+from scoring.queries import read
+from scoring.queries.people import trust
 from scoring.queries.read import WatchedRepository
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
 from tests.pipeline import opened

@@ -15,8 +15,9 @@ from pytest_django import Settings
 from ingest.store.database import Store
 from ingest.store.transaction import Rows
 from scoring.config.policy import Policy, policy_from_settings
-from scoring.queries import read, trust
-from scoring.queries.trust import SeedView
+from scoring.queries import read
+from scoring.queries.people import trust
+from scoring.queries.people.trust import SeedView
 from scoring.thresholds import Thresholds
 from tests.conftest import PROVE, Manage, Site, simulated_network
 from tests.pipeline import Result

@@ -17,7 +17,7 @@ from scoring.formatting import display_name
 from scoring.models.registry import SHRUNK_RATE, clean_needed, shrunk_rate
 from scoring.pipeline.interventions import LEFT_OUT
 from scoring.pipeline.stored import CLAIMS, read_verdict
-from scoring.queries.scores import HIDDEN, hide_score, score, score_ground, scores_everywhere
+from scoring.queries.people.scores import HIDDEN, hide_score, score, score_ground, scores_everywhere
 from scoring.queries.types import (
     ContributorPage,
     ContributorScore,
