@@ -173,6 +173,15 @@ def test_an_address_that_an_instance_does_not_have_is_told_from_a_person_whom_it
         assert len(hats(page)) == (0 if code == "unknown_contributor" else 2)
 
 
+COUNT = """path => {
+  window.drawn = 0;
+  const count = node => { drawn += node.nodeName === 'SUNSTEAD-HAT'; };
+  new MutationObserver(all => all.forEach(one => one.addedNodes.forEach(count)))
+    .observe(document, {childList: true, subtree: true});
+  history.pushState(null, '', path);
+}"""
+
+
 def test_an_answer_that_comes_when_the_page_is_another_one_is_not_shown(
     overlay: Overlay, connect_to: ConnectTo
 ) -> None:
@@ -189,9 +198,10 @@ def test_an_answer_that_comes_when_the_page_is_another_one_is_not_shown(
     overlay.forge.pages[PATH] = pull_page(HOME, replace(FAST, title=title))
     with overlay.opened(PATH) as page:
         wait_for(asked.is_set, what="a question")
-        page.evaluate("path => history.pushState(null, '', path)", HOME.path(FLAGGED.number))
+        page.evaluate(COUNT, HOME.path(FLAGGED.number))
         released.set()
         assert wait_for_hats(page) == ["Sunstead shows nothing: this page names another pull request than its address."]
+        assert page.evaluate("drawn") == 1, "not even for a moment"
 
 
 ENCODED = """async did => {
