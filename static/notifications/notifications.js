@@ -9,7 +9,8 @@ const subscribe = async () => {
   await navigator.serviceWorker.register(worker);
   const { pushManager } = await navigator.serviceWorker.ready;
   const options = { userVisibleOnly: true, applicationServerKey: key };
-  return pushManager.subscribe(options).catch(async () => { // one for an earlier key of this site is in the way
+  return pushManager.subscribe(options).catch(async (problem) => {
+    if (problem.name !== "InvalidStateError") throw problem; // this one alone: one for an earlier key is in the way
     await (await pushManager.getSubscription())?.unsubscribe();
     return pushManager.subscribe(options);
   });

@@ -100,7 +100,7 @@ export const personOf = (value, path, origin) => {
     badge: { kind: "person", word, chance: "", interval: chance ? interval : "" },
     reason: text(told.explanation, 200),
     path,
-    link: { href: `${origin}/c/${told.did}`, words: "Open on Sunstead" },
+    link: { href: `${origin}/c/${encodeURIComponent(told.did)}`, words: "Open on Sunstead" },
   };
   demand(isDid(told.did));
   return { did: told.did, handle: maybe(told.handle, (it) => text(it, 260).toLowerCase()), view };

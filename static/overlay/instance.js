@@ -5,6 +5,7 @@ import { NotUnderstood, inboxOf, pathOf, personOf, pullsOf } from "./answers.js"
 
 const JSON_TYPE = "application/json";
 const PROBLEM_TYPE = "application/problem+json";
+const UNKNOWN = "unknown_contributor"; // the code of a problem: nobody of this name
 const STRANGE = "The answer of Sunstead was not understood. It may be of another version.";
 const TIMEOUT_MS = 5_000;
 const MOST_BYTES = 2_000_000;
@@ -47,17 +48,18 @@ const current = () => (known ??= settings().then(async (stored) => {
   return { ...stored, isAllowed };
 }));
 let held = new Map(); // by path and body: when it was asked, and its answer to come
-let quiet = { until: 0, line: "" };
 let sentAt = []; // of the requests of the last minute
 export const forget = () => {
   known = undefined;
   held = new Map();
-  quiet = { until: 0, line: "" };
+  return chrome.storage.session.remove("quiet");
 };
 
+// Kept while the browser runs, since it ends a worker that does nothing for half a minute.
 const holdOff = (line, seconds) => {
   const { least, most } = HOLD_SECONDS;
-  quiet = { until: Date.now() + 1_000 * Math.min(Math.max(seconds || 0, least), most), line };
+  const until = Date.now() + 1_000 * Math.min(Math.max(seconds || 0, least), most);
+  chrome.storage.session.set({ quiet: { until, line } });
   return new Trouble(line);
 };
 const refusal = (status, retryAfter) => {
@@ -92,13 +94,19 @@ const pieces = async function* (reader) {
     reader.cancel().catch(() => {});
   }
 };
+// What no operation answers, as on an older instance, is 404 too, with another code.
+const isUnknownPerson = async (path, { status, headers, body }) => {
+  const isProblem = status === 404 && headers.get("Content-Type")?.startsWith(PROBLEM_TYPE);
+  return isProblem && /^\/(score|trust)\//.test(path) && (await readJson({ body }))?.code === UNKNOWN;
+};
 
 const send = async (path, body) => {
   const { origin, token, isAllowed } = await current();
   if (!origin || !token) throw new Trouble("Not set up yet. Open the settings.", true);
   if (!isAllowed)
     throw new Trouble(`The browser does not let this extension reach ${origin}. Save the settings again.`);
-  if (Date.now() < quiet.until) throw new Trouble(quiet.line);
+  const { quiet } = await chrome.storage.session.get("quiet");
+  if (Date.now() < quiet?.until) throw new Trouble(quiet.line);
   sentAt = [...sentAt.filter((at) => Date.now() - at < 60_000), Date.now()];
   if (sentAt.length > MOST_A_MINUTE) throw holdOff("More pages were opened than are asked about in a minute.");
   try {
@@ -113,9 +121,8 @@ const send = async (path, body) => {
       signal: AbortSignal.timeout(TIMEOUT_MS),
     });
     if (response.ok) return await readJson(response);
-    response.body?.cancel();
-    // An operation says in such a text that it knows nobody of this name; other addresses do not.
-    if (response.status === 404 && response.headers.get("Content-Type")?.startsWith(PROBLEM_TYPE)) return null;
+    if (await isUnknownPerson(path, response)) return null;
+    response.body?.cancel().catch(() => {}); // read to its end it is locked
     throw refusal(response.status, response.headers.get("Retry-After"));
   } catch (problem) {
     if (problem instanceof Trouble) throw problem;
@@ -175,7 +182,7 @@ export const pulls = async (uris) => {
 };
 export const person = async (did, repository) => {
   const { origin } = await current();
-  const query = repository ? `?repo=${encodeURIComponent(repository)}` : "";
-  const [score, trust] = await Promise.all([ask(`/score/${did}${query}`), ask(`/trust/${did}${query}`)]);
+  const named = encodeURIComponent(did) + (repository ? `?repo=${encodeURIComponent(repository)}` : "");
+  const [score, trust] = await Promise.all([ask(`/score/${named}`), ask(`/trust/${named}`)]);
   return score && understood(() => personOf(score, trust ? pathOf(trust) : [], origin));
 };

@@ -8,8 +8,9 @@ const byId = (id) => document.getElementById(id);
 const boxes = () => [...document.querySelectorAll("[name=pages]")];
 const say = (words) => (byId("said").textContent = words);
 
+let saved = {};
 const fill = async () => {
-  const { origin, token, pages } = await settings();
+  const { origin, token, pages } = (saved = await settings());
   byId("address").value = origin;
   byId("token").value = "";
   byId("token").required = !token;
@@ -17,12 +18,12 @@ const fill = async () => {
   for (const box of boxes()) box.checked = pages.includes(box.value);
 };
 const save = async (origin, typed) => {
-  // First, while the click counts: a browser asks its person only then.
-  const isAllowed = await chrome.permissions.request({ origins: [patternOf(origin), `${FORGE}/*`] });
-  if (!isAllowed) return say("Nothing was saved: the browser was not allowed to reach that address.");
-  const before = await settings();
+  const before = saved;
   const token = typed || (before.origin === origin ? before.token : "");
   if (!token) return say("Nothing was saved: a token goes to the address for which it was typed. Type it again.");
+  // Before anything is waited for, while the click counts: a browser asks its person only then.
+  const isAllowed = await chrome.permissions.request({ origins: [patternOf(origin), `${FORGE}/*`] });
+  if (!isAllowed) return say("Nothing was saved: the browser was not allowed to reach that address.");
   const pages = boxes().filter((box) => box.checked).map((box) => box.value);
   await chrome.storage.local.set({ origin, token, pages });
   if (before.origin && patternOf(before.origin) !== patternOf(origin))

@@ -74,7 +74,10 @@
     } catch {
       mine.answer = {}; // the extension was updated or removed beneath this page
     }
-    if (mine === asked) place(seen().spots);
+    if (mine !== asked) return;
+    const { spots: left, ...still } = seen(); // the page may have become another one meanwhile
+    if (JSON.stringify(still) === mine.key) place(left);
+    else later();
   };
 
   let due = 0;

@@ -63,10 +63,7 @@ const reply = async (message) => {
     return isSilent || message.ask === "list" ? { line } : { line, view: { line } };
   }
 };
-const forgetAll = () => {
-  forget();
-  return chrome.storage.session.remove("watched");
-};
+const forgetAll = () => Promise.all([forget(), chrome.storage.session.remove("watched")]);
 const replyInbox = async ({ isChanged }) => {
   if (isChanged) await forgetAll(); // the settings may say so before the storage does
   try {

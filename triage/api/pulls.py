@@ -364,7 +364,7 @@ def get_pulls(request: Request, asked: Annotated[PullsIn, Body()]) -> PullsOut:
     rows = as_shown.pulls(snapshot, list(dict.fromkeys(uris.values())))
     rows = tuple(row for row in rows if held in ("", row.repository_key))
     told = {one.uri: one for one in pulls_out(request, snapshot, rows, asked.briefing)}
-    found = [FoundOut(asked=_as_sent(one), pull_request=told.get(uris.get(one, ""))) for one in addresses]
+    found = [FoundOut(asked=_as_sent(one), pull_request=told.get(uris.get(one, ""))) for one in asked.uris]
     return PullsOut(found=found, snapshot=snapshot.number)
 
 

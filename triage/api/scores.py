@@ -138,12 +138,12 @@ def get_trust(request: Request, did: Did, repo: Repo = None) -> TrustOut:
     check_reach_of(request, repo)
     snapshot = published(request)
     if hidden := read.hidden_because(snapshot, person):
-        raise ApiProblem(404, f"The account {person[:200]} {hidden}, so it is hidden for now.")
+        detail = f"The account {person[:200]} {hidden}, so it is hidden for now."
+        raise ApiProblem(404, detail, code="unknown_contributor")
     explanation = read.explain_trust(snapshot, person, repo or None, policy_from_settings())
     if explanation is None:
-        raise ApiProblem(
-            404, f"Nobody with the DID {person[:200]} was seen here, or no watched repository has this name."
-        )
+        (missing,) = _explain_missing(snapshot, {person: None}, repo or None)
+        raise ApiProblem(404, missing.why, code=missing.code)
     return trust_out(explanation, sees_thresholds(viewing(request)))
 
 

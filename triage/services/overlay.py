@@ -12,6 +12,7 @@ ARCHIVE = "sunstead-overlay.zip"
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can say
 READABLE = 0o100644 << 16
 UNIX = 3
+ENDINGS = {".css", ".html", ".js", ".json", ".png"}
 
 
 @cache
@@ -27,10 +28,15 @@ def version() -> str:
 
 
 def pack(folder: Path) -> bytes:
-    """Return the files below a folder as a zip, by name; stored as they are, since compressors differ by machine."""
+    """Return the sources below a folder as a zip, by name; stored as they are, since compressors differ by machine.
+
+    What an editor or a system leaves there is none: a file of another ending, or one whose path has a hidden name.
+    """
+    paths = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file() and path.suffix in ENDINGS]
+    names = sorted(path.as_posix() for path in paths if not any(part.startswith(".") for part in path.parts))
     packed = BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as target:
-        for name in sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()):
+        for name in names:
             entry = zipfile.ZipInfo(name, EPOCH)
             entry.external_attr, entry.create_system = READABLE, UNIX
             target.writestr(entry, (folder / name).read_bytes())

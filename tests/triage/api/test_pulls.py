@@ -168,9 +168,10 @@ def test_many_at_once_are_told_as_one_at_a_time_in_the_order_asked_for(client: C
     rows = get_json(client, "/queue?limit=100")["pull_requests"]
     uris = [row["uri"] for row in rows]
     hostile = ("at://did:plc:made/up/1", "https://tangled.org/nobody/nothing/pulls/1", "\u202e", "' or 1=1 --")
-    answer = asked(client, *hostile, *uris, uris[0])
+    answer = asked(client, *hostile, *uris, uris[0], hostile[0])
     told = [(one["asked"], one["pull_request"]) for one in answer.json()["found"]]
-    assert told == [*((text, None) for text in hostile), *zip(uris, rows, strict=True)]
+    repeated = [(uris[0], rows[0]), (hostile[0], None)]
+    assert told == [*((text, None) for text in hostile), *zip(uris, rows, strict=True), *repeated]
     assert (answer.status_code, answer.headers.get("ETag")) == (200, None)
 
 

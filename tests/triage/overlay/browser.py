@@ -65,6 +65,19 @@ class Overlay:
                 stored,
             )
 
+    def stop_worker(self) -> None:
+        """End the background worker, as Chromium does with one that was idle for half a minute."""
+        with self.opened(f"{self.own}/options.html") as page:
+            session = self.context.new_cdp_session(page)
+            workers: list[Any] = []
+            session.on("ServiceWorker.workerVersionUpdated", lambda told: workers.extend(told["versions"]))
+            session.send("ServiceWorker.enable")
+            wait_for(lambda: page.evaluate("0") == 0 and workers, what="the worker")
+            session.send("ServiceWorker.stopWorker", {"versionId": workers[-1]["versionId"]})
+            wait_for(
+                lambda: page.evaluate("0") == 0 and workers[-1]["runningStatus"] == "stopped", what="the worker's end"
+            )
+
     @contextmanager
     def opened(self, address: str, width: int = 1280, scheme: str = "light") -> Generator[Page]:
         """A window at this address of the forge or of the extension, closed at the end."""

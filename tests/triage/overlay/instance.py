@@ -57,7 +57,8 @@ def answering(known: Mapping[str, Any] = BOTH, **others: Answer) -> Answering:
         if operation == "inbox":
             return told(inbox())
         if operation != "pulls":
-            return told({"status": 404, "code": "not_found"}, 404)
+            code = "unknown_contributor" if operation in ("score", "trust") else "not_found"
+            return told({"status": 404, "code": code}, 404)
         asked = json.loads(request.body)["uris"]
         return told({"found": [{"asked": one, "pull_request": known.get(one)} for one in asked], "snapshot": 1})
 

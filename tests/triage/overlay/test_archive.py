@@ -28,6 +28,32 @@ SECRET = re.compile(r"sunstead_[A-Za-z0-9_-]{43}")
 LINTS = ("lint", "--output", "json", "--self-hosted", "--no-config-discovery", "--source-dir")
 FETCHES = re.compile(r"\bfetch\(|XMLHttpRequest|WebSocket|EventSource|sendBeacon")
 MARKUP = re.compile(r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new Function|importScripts")
+SHIPPED = [
+    "answers.js",
+    "hat.js",
+    "icons/128.png",
+    "icons/16.png",
+    "icons/48.png",
+    "instance.js",
+    "manifest.json",
+    "options.html",
+    "options.js",
+    "own.css",
+    "page.js",
+    "places.js",
+    "popup.html",
+    "popup.js",
+    "worker.js",
+]
+LEFT_BEHIND = (
+    ".DS_Store",
+    ".hidden.js",
+    ".git/hook.js",
+    "worker.js~",
+    "worker.js.orig",
+    "notes.txt",
+    "icons/Thumbs.db",
+)
 ADDRESS = re.compile(r"https?://[\w-]+(?:\.[\w-]+)*")
 KNOWN = {"https://tangled.org", "http://www.w3.org", "https://sunstead.example", "http://127.0.0.1"}
 
@@ -48,12 +74,14 @@ def test_the_same_sources_give_the_same_bytes_wherever_and_whenever_they_lie(tmp
         path.chmod(0o700)
         os.utime(path, (number * 1e6, number * 1e6))
     assert pack(copy) == archive()
+    for name in LEFT_BEHIND:
+        (copy / name).parent.mkdir(exist_ok=True)
+        (copy / name).write_text("left behind")
+    assert pack(copy) == archive()
     (copy / "worker.js").write_text("changed")
     assert pack(copy) != archive()
     entries = zipfile.ZipFile(BytesIO(archive())).infolist()
-    assert [one.filename for one in entries] == sorted(
-        path.relative_to(OVERLAY).as_posix() for path in OVERLAY.rglob("*") if path.is_file()
-    )
+    assert [one.filename for one in entries] == SHIPPED
     assert {(one.date_time, one.external_attr >> 16) for one in entries} == {((1980, 1, 1, 0, 0, 0), 0o100644)}
 
 

@@ -19,7 +19,7 @@ OWN = f"moz-extension://{HOST}"
 TYPED = "fields => Object.entries(fields).forEach(([id, value]) => { document.getElementById(id).value = value; })"
 SAID = "document.getElementById('said').textContent"
 HATS = "document.querySelectorAll('sunstead-hat').length"
-HEIGHT = "document.querySelector('sunstead-hat').getBoundingClientRect().height"
+LANE = "root => getComputedStyle(root.querySelector('.lane')).borderTopLeftRadius"
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_firefox_runs_the_same_extension(firefox: Firefox, forge: Forge, start: 
     for path in (HOME.path(FAST.number), HOME.path()):
         firefox.open(f"{ORIGIN}{path}")
         wait_for(lambda: firefox.run(HATS) == 1, what=f"a hat on {path}")
-        assert firefox.run(HEIGHT) > 10, "it is drawn in spite of the page's policy"
+        assert firefox.run_within("sunstead-hat", LANE) == "4px", "it has its style in spite of the page's policy"
     assert firefox.run("document.querySelector('sunstead-hat').shadowRoot") is None
     asked = [(one.path, one.headers.get("authorization"), one.headers.get("origin", "")) for one in peer.requests]
     assert {path for path, *_ in asked} == {"/inbox", "/pulls"}

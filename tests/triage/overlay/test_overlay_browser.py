@@ -189,6 +189,7 @@ def test_the_settings_take_an_address_and_a_token_and_never_show_the_token_again
         expect(token).to_have_attribute("placeholder", re.compile("A token is saved"))
         site = address.input_value()
         for typed, key, words in (
+            ("https://sunstead.example", "", "a token goes to the address for which it was typed"),
             ("http://sunstead.example", "", "the address begins with https://"),
             ("javascript:alert(1)", "", "the address begins with https://"),
             ("https://user:word@sunstead.example", "", "the address begins with https://"),
@@ -199,6 +200,8 @@ def test_the_settings_take_an_address_and_a_token_and_never_show_the_token_again
             token.fill(key)
             page.click("button")
             expect(said).to_contain_text(words)
+        reach = {"origins": ["https://sunstead.example/*"]}
+        assert page.evaluate("reach => chrome.permissions.contains(reach)", reach) is False
         address.fill(f"{site}/anything?at#all")
         token.fill(secret)
         page.uncheck("[value=person]")

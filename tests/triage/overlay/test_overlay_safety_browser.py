@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from html import escape
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from django.test import Client
 from playwright.sync_api import Page, expect
 
 from scoring.formatting import visible
-from tests.ingest.peer import Peer, Start, response
+from tests.ingest.peer import Answer, Peer, Request, Start, response
 from tests.triage.axe import SIGHT, violations
 from tests.triage.overlay.browser import OVERLAY, TAG, Overlay, hat_markup, hats, wait_for_hats
 from tests.triage.overlay.conftest import Asked, Connect
@@ -35,6 +37,7 @@ from tests.triage.overlay.world import (
 )
 from tests.triage.worlds.hostile import HOSTILE
 from tests.waiting import wait_for
+from triage.models import Person
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ConnectTo = Callable[[Answering], Peer]
@@ -119,6 +122,7 @@ def slowly(ended: threading.Event) -> Iterator[bytes]:
 REFUSALS = (
     (401, "does not take the token any more"),
     (403, "may not read this"),
+    (404, "does not know this address"),
     (429, "The next one goes out in 40 s."),
     (503, "The next request goes out in 40 s."),
     (500, "answered with the error 500"),
@@ -139,6 +143,92 @@ def test_a_refusal_leaves_the_page_as_it_was_with_one_quiet_line(
         assert wait_for_hats(page) == [line]
     sent = [one.path for one in peer.requests]
     assert sent.count("/pulls") == 1, "after a failure it is asked no more for a while"
+
+
+def test_a_worker_that_ended_meanwhile_still_waits_as_long_as_it_was_told(
+    overlay: Overlay, connect_to: ConnectTo
+) -> None:
+    peer = connect_to(answering(pulls=told({"status": 503}, 503, Retry_After="300")))
+    with overlay.opened(PATH) as page:
+        (line,) = wait_for_hats(page)
+        assert "The next request goes out in 300 s." in line
+        sent = len(peer.requests)
+        overlay.stop_worker()
+        page.reload()
+        assert wait_for_hats(page) == [line]
+    assert len(peer.requests) == sent
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [("unknown_contributor", "knows nobody of this name"), ("not_found", "does not know this address")],
+)
+def test_an_address_that_an_instance_does_not_have_is_told_from_a_person_whom_it_does_not_know(
+    overlay: Overlay, connect_to: ConnectTo, code: str, words: str
+) -> None:
+    connect_to(answering(score=told({"status": 404, "code": code}, 404)))
+    overlay.forge.pages[f"/{HANDLES[MARA]}"] = profile_page(HANDLES[MARA], MARA)
+    with overlay.opened(f"/{HANDLES[MARA]}") as page:
+        here_says(overlay, page, words)
+        assert len(hats(page)) == (0 if code == "unknown_contributor" else 2)
+
+
+COUNT = """path => {
+  window.drawn = 0;
+  const count = node => { drawn += node.nodeName === 'SUNSTEAD-HAT'; };
+  new MutationObserver(all => all.forEach(one => one.addedNodes.forEach(count)))
+    .observe(document, {childList: true, subtree: true});
+  history.pushState(null, '', path);
+}"""
+
+
+def test_an_answer_that_comes_when_the_page_is_another_one_is_not_shown(
+    overlay: Overlay, connect_to: ConnectTo
+) -> None:
+    asked, released, answer = threading.Event(), threading.Event(), answering()
+
+    def slow(request: Request) -> Answer:
+        if request.path == "/pulls":
+            asked.set()
+            released.wait()
+        return answer(request)
+
+    connect_to(slow)
+    title = "Mend the gate <span>#13</span>"
+    overlay.forge.pages[PATH] = pull_page(HOME, replace(FAST, title=title))
+    with overlay.opened(PATH) as page:
+        wait_for(asked.is_set, what="a question")
+        page.evaluate(COUNT, HOME.path(FLAGGED.number))
+        released.set()
+        assert wait_for_hats(page) == ["Sunstead shows nothing: this page names another pull request than its address."]
+        assert page.evaluate("drawn") == 1, "not even for a moment"
+
+
+ENCODED = """async did => {
+  const { person } = await import('./instance.js');
+  const { personOf } = await import('./answers.js');
+  await person(did, 'a/b');
+  const told = {did, badge: {kind: 'person', word: '', chance: '', interval: ''}, explanation: ''};
+  return personOf(told, [], 'https://sunstead.example').view.link.href;
+}"""
+
+
+def test_the_did_of_a_page_stays_one_part_of_an_address(overlay: Overlay, connect_to: ConnectTo) -> None:
+    peer, did = connect_to(answering()), "did:web:x%2F..%2F..%2Fqueue"
+    with overlay.opened(f"{overlay.own}/options.html") as page:
+        link = page.evaluate(ENCODED, did)
+    named = quote(did, safe="")
+    assert {one.path for one in peer.requests} == {f"/{what}/{named}?repo=a%2Fb" for what in ("score", "trust")}
+    assert link == f"https://sunstead.example/c/{named}"
+
+
+@pytest.mark.parametrize("did", [MARA, "did:web:x.example%3A3000"])
+def test_the_site_reads_a_did_whose_every_sign_is_encoded(client: Client, seed: Person, did: str) -> None:
+    client.force_login(seed)
+    for what in ("score", "trust", "c"):
+        plain, encoded = (client.get(f"/{what}/{name}") for name in (did, quote(did, safe="")))
+        assert plain.status_code == encoded.status_code == (200 if did == MARA else 404)
+        assert what == "c" or did in encoded.content.decode()
 
 
 def test_what_is_not_open_there_leaves_the_page_silent_and_the_popup_says_why(

@@ -38,6 +38,15 @@ FAKE = """subscription => { PushManager.prototype.subscribe = async ({userVisibl
   return {toJSON: () => subscription}; } }"""
 
 
+# A browser that has a subscription already and answers the first wish for one with this error.
+SUBSCRIBED = """([name, subscription]) => { let isOld = true;
+  const unsubscribe = async () => { isOld = false; localStorage.ended = 1; };
+  PushManager.prototype.getSubscription = async () => ({unsubscribe});
+  PushManager.prototype.subscribe = async () => {
+    if (isOld) throw new DOMException('no', name);
+    return {toJSON: () => subscription}; } }"""
+
+
 @pytest.fixture
 def window(browser: Browser, live_server: LiveServer) -> Iterator[BrowserContext]:
     """A window of its own, since a service worker stays in it."""
@@ -180,6 +189,24 @@ def test_where_a_browser_takes_none_the_page_says_why_and_nothing_is_sent(
         button.click()
     expect(page.get_by_role("alert").filter(has_text=words)).to_be_visible()
     assert not PushSubscription.objects.exists()
+
+
+@pytest.mark.usefixtures("offered")
+@pytest.mark.parametrize(("error", "is_ended"), [("InvalidStateError", True), ("AbortError", False)])
+def test_a_subscription_that_works_ends_only_where_it_is_in_the_way_of_another(
+    window: BrowserContext, live_server: LiveServer, seed: Person, error: str, is_ended: bool
+) -> None:
+    page, told = signed_in(window, seed, live_server.url), Subscriber("phone").form
+    subscription = {"endpoint": told["endpoint"], "keys": {name: told[name] for name in ("p256dh", "auth")}}
+    window.add_init_script(f"({SUBSCRIBED})({json.dumps([error, subscription])})")
+    page.goto("/notifications")
+    page.get_by_role("button", name="Turn on in this browser").click()
+    if is_ended:
+        expect(page.get_by_role("row", name="(this one)")).to_be_visible()
+    else:
+        expect(page.get_by_role("alert").filter(has_text="did not answer")).to_be_visible()
+    assert page.evaluate("localStorage.ended ?? ''") == ("1" if is_ended else "")
+    assert PushSubscription.objects.exists() is is_ended
 
 
 @pytest.mark.usefixtures("offered")

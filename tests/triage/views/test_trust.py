@@ -214,6 +214,11 @@ def test_json_tells_the_same_of_a_whole_network(client: Client, site: Site) -> N
             dominator = trust["dominator"]
             assert ("were compromised, this trust would be gone" in page) is (dominator is not None)
     assert told > 10
-    assert client.get("/trust/did:plc:nobody2222222222222222").status_code == 404
-    assert client.get(f"/trust/{next(iter(site.cast.values()))}?repo=nobody/nothing").status_code == 404
+    known = next(iter(site.cast.values()))
+    for address, code in (
+        ("/trust/did:plc:nobody2222222222222222", "unknown_contributor"),
+        (f"/trust/{known}?repo=nobody/nothing", "unknown_repository"),
+    ):
+        answer = client.get(address)
+        assert (answer.status_code, answer.json()["code"]) == (404, code)
     assert client.get("/trust/nobody").status_code == 422
