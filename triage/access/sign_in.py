@@ -428,8 +428,7 @@ def _admit(request: Request, person: Person, proven_handle: str | None = None, b
     code_hash = request.session.pop(CLAIM, "")
     with transaction.atomic():
         let_in(person, request.snapshot, timezone.now(), proven_handle, code_hash)
-        if request.user != person:
-            forget_browser(request.session)
+        forget_browser(request.session, keep=person)
         login(request, person)
         for asked_before in ("session_roles", "roles"):  # of whoever was signed in until now
             request.__dict__.pop(asked_before, None)

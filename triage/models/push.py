@@ -48,6 +48,6 @@ class PushSubscription(Row):
     made_at: Any = models.DateTimeField()
 
 
-def forget_browser(session: SessionBase) -> None:
-    """End the notifications in the browser of this session, if it has any."""
-    PushSubscription.objects.filter(pk=session.get(IN_BROWSER)).delete()
+def forget_browser(session: SessionBase, keep: Person | None = None) -> None:
+    """End the notifications in the browser of this session, if it has any and they are not those of `keep`."""
+    PushSubscription.objects.filter(pk=session.get(IN_BROWSER)).exclude(person=keep).delete()
