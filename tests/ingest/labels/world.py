@@ -6,7 +6,7 @@ import json
 import subprocess
 import threading
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -93,8 +93,11 @@ class Labeler:
     @property
     def sockets(self) -> int:
         """How many sockets the server has open."""
-        folder = Path(f"/proc/{self.process_id}/fd")
-        return sum(str(path.readlink()).startswith("socket:") for path in folder.iterdir() if path.is_symlink())
+        count = 0
+        for path in Path(f"/proc/{self.process_id}/fd").iterdir():
+            with suppress(FileNotFoundError):  # it was closed meanwhile
+                count += str(path.readlink()).startswith("socket:")
+        return count
 
     def address(self, **parameters: object) -> str:
         return f"ws://127.0.0.1:{self.config.port}{SUBSCRIBE}?{urlencode(parameters)}"
