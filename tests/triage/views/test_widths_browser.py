@@ -270,6 +270,8 @@ def test_nothing_moves_where_the_server_cannot_be_reached(
     page = browser.new_page(base_url=live_server.url)  # whose errors are no complaints
     show_five(page, 1440)
     before = boxes(page)
+    # Before htmx took it the tile is a plain link.
+    page.wait_for_function("'htmx-internal-data' in document.getElementById('tile-fast_lane')")
     page.evaluate("() => { XMLHttpRequest.prototype.send = function () { this.onerror(new ProgressEvent('error')) } }")
     page.locator("#tile-fast_lane").focus()
     page.keyboard.press("Enter")
