@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -66,6 +67,11 @@ def signed_in(window: BrowserContext, person: Person, address: str) -> Page:
     client.force_login(person)
     window.add_cookies([{"name": "sessionid", "value": client.cookies["sessionid"].value, "url": address}])
     return window.new_page()
+
+
+def as_browsers_give_it(form: dict[str, str]) -> dict[str, Any]:
+    """A subscription as a page gets it (PushSubscription.toJSON)."""
+    return {"endpoint": form["endpoint"], "keys": {name: form[name] for name in ("p256dh", "auth")}}
 
 
 def test_chromium_takes_the_manifest_and_would_install_the_site(window: BrowserContext) -> None:
@@ -137,7 +143,7 @@ def test_a_maintainer_turns_notifications_on_chooses_and_ends_them(
     window: BrowserContext, live_server: LiveServer, seed: Person
 ) -> None:
     page, told = signed_in(window, seed, live_server.url), Subscriber("phone").form
-    subscription = {"endpoint": told["endpoint"], "keys": {name: told[name] for name in ("p256dh", "auth")}}
+    subscription = as_browsers_give_it(told)
     window.add_init_script(f"({FAKE})({json.dumps(subscription)})")
     page.goto("/notifications")
     page.get_by_role("button", name="Turn on in this browser").click()
@@ -197,7 +203,7 @@ def test_a_subscription_that_works_ends_only_where_it_is_in_the_way_of_another(
     window: BrowserContext, live_server: LiveServer, seed: Person, error: str, is_ended: bool
 ) -> None:
     page, told = signed_in(window, seed, live_server.url), Subscriber("phone").form
-    subscription = {"endpoint": told["endpoint"], "keys": {name: told[name] for name in ("p256dh", "auth")}}
+    subscription = as_browsers_give_it(told)
     window.add_init_script(f"({SUBSCRIBED})({json.dumps([error, subscription])})")
     page.goto("/notifications")
     page.get_by_role("button", name="Turn on in this browser").click()
