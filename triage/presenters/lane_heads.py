@@ -119,6 +119,17 @@ def _head(snapshot: Snapshot, repository: str, exact: bool, since: Since, now: d
     return LaneHead(title, brief, words, lane_words.month_words(month, would))
 
 
+def overview(snapshot: Snapshot, now: datetime) -> list[tuple[str, str, str]]:
+    """Return each watched repository's name, the state of its lane and its last thirty days, without any threshold."""
+    names, lanes = read.repository_names(snapshot), []
+    for one in lane_states(snapshot):
+        would = one.shadow or not one.is_open
+        state = "shut" if would else f"open, {KINDS[one.basis]}"
+        month = lane_words.month_words(read.lane_sum(snapshot, (one.repository,), would, now), would)
+        lanes.append((visible_name(names.get(one.repository, "")), state, month))
+    return sorted(lanes)
+
+
 def _figured(shown: Sequence[LaneState], offers: Mapping[str, Offer]) -> str:
     """Return the basis of open lanes with the worst of their figures; "" where bases differ or have no figures."""
     bases = {one.basis for one in shown}

@@ -339,10 +339,15 @@ def source_of(table: str) -> str:
     return SOURCES.get(table, USUAL_SOURCE)
 
 
-def data_answer(address: str, until: datetime) -> str:
-    """A plain answer to paste for somebody who asks what is stored about them."""
+def data_answer(address: str, until: datetime, waiting: Sequence[str] = ()) -> str:
+    """A plain answer to paste for somebody who asks what is stored about them.
+
+    `waiting`: titles of their pull requests on which a maintainer waits for an answer.
+    """
+    titles = ", ".join(f"“{visible(title)}”" for title in waiting)
+    asked = f"A maintainer waits there for your answer about {titles}. " if titles else ""
     return (
-        "Hello. Everything that Sunstead stores about you here, with its source, is at this address until "
+        f"Hello. {asked}Everything that Sunstead stores about you here, with its source, is at this address until "
         f"{until:%d %b %Y}:\n\n{address}\n\nAnybody with this address can read it, so please keep it to yourself. "
         "There you can also object, and ask to be left out of the leaderboard. A person answers an objection within "
         "a month."

@@ -72,6 +72,7 @@ def find(request: Request) -> HttpResponse:
             "asked": True,
             "found": [_shown(request, one, bool(shown["may_read"]), one.uri in on_author) for one in found],
             "waits": [words for words in waits if words],
+            "repositories": _repositories_called(request.snapshot, asked) if not found else (),
         }
     response = render(request, "about/find.html", shown, status=429 if wait else 200)
     response["X-Robots-Tag"] = "noindex"
@@ -115,6 +116,12 @@ def _found(snapshot: Snapshot | None, asked: str) -> tuple[read.Here, ...]:
     if "/" in asked:
         return read.here(snapshot, _address(asked), "", asked)
     return read.here(snapshot, "", _who(asked), asked)
+
+
+def _repositories_called(snapshot: Snapshot | None, asked: str) -> list[tuple[str, str]]:
+    """Return key and name of each watched repository with this name, without regard to case."""
+    names = read.repository_names(snapshot) if snapshot else {}
+    return [(key, name) for key, name in names.items() if asked.casefold() == name.casefold()]
 
 
 def _address(asked: str) -> str:

@@ -89,6 +89,8 @@ def test_what_is_asked_stands_on_top_of_the_authors_page_and_one_answer_gives_th
         assert -1 not in places
         assert places == sorted(places)
     assert "Waiting on author." in ana.get("/").content.decode()
+    pasted = text(ana.post(f"/c/{MARA}/links"))
+    assert "Hello. A maintainer waits there for your answer about “Mend the lamp”. Everything that" in pasted
     shown = answer({}, client=author)
     assert shown["Location"] == f"/me/pull/{OFFERED}"
     page = page_of(author, shown["Location"])
@@ -99,9 +101,11 @@ def test_what_is_asked_stands_on_top_of_the_authors_page_and_one_answer_gives_th
     row, pane = page_of(ana, "/"), page_of(ana, f"/pull/{OFFERED}")
     assert "Its author answered." in row
     assert "Its author answered." in pane
+    assert "Waiting on author" not in row + pane, "also before the worker knows"
     read = ana.get(f"/pull/{OFFERED}").content.decode()
     assert read.count("&lt;script&gt;alert(1)&lt;/script&gt;<br>Done ⟨U+202E⟩now.") == 2, "before the change, and below"
     assert "Done" not in page_of(signed_in(invited(f"did:plc:{'v' * 24}")), f"/pull/{OFFERED}")
+    assert "waits there for your answer" not in text(ana.post(f"/c/{MARA}/links"))
     site.work()
     assert "Waiting on author" not in page_of(ana, "/")
     assert "answered: <script>alert(1)</script> Done ⟨U+202E⟩now." in page_of(ana, f"/history/{OFFERED}")

@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 
 from tests.conftest import Count
-from tests.ingest.stream.frames import REPO
+from tests.ingest.stream.frames import MARA, REPO
 from tests.scoring.pipeline.offered_world import SECOND, THIRD, a_new_round
 from tests.scoring.small import OFFERED
 from tests.triage.worlds.acting_site import ANA, BEN, HTMX, ActingSite, invited, maintainer, signed_in
@@ -57,7 +57,9 @@ def test_a_snoozed_row_leaves_the_queue_and_its_counts_for_everybody_and_the_hea
         assert tile(client) == "2"
         assert "1 snoozed</a>" in page_of(client)
     assert "Snoozed until 27 Nov 2026 by ana.example" in page_of(ben, f"/pull/{OFFERED}")
-    assert "Snoozed until 27 Nov 2026 by ana.example" in page_of(ben, "/snoozed")
+    listed = page_of(ben, "/snoozed")
+    assert "Snoozed until 27 Nov 2026 by ana.example" in listed
+    assert f'href="/c/{MARA}"' in listed, "who sent it"
     read = page_of(signed_in(invited(f"did:plc:{'v' * 24}")), "/snoozed")
     assert ("Snoozed until 27 Nov 2026" in read, "ana.example" in read) == (True, False), "who did is the maintainers'"
     digest = page_of(ana, "/digest")

@@ -103,6 +103,15 @@ def test_by_its_address_or_their_name_somebody_finds_that_it_is_here_and_since_w
         assert "no-store" in answer["Cache-Control"]
 
 
+def test_the_name_of_a_repository_leads_to_its_inbox_who_may_read_it(world: Result, settings: Settings) -> None:
+    client = shown(world)
+    told = main(ask(client, "Lantern"))
+    assert "lantern is a repository that is watched here. Type the title of yours" in " ".join(told.split())
+    settings.PUBLIC_READ = True
+    assert 'href="/?repository=' in ask(client, "lantern").content.decode()
+    assert NOT_FOUND in main(ask(client, "lanterns"))
+
+
 def test_of_what_was_judged_and_of_whom_nothing_is_told(world: Result) -> None:
     client = shown(world)
     for asked in (OFFERED, MARA, PAGE, "made-up.example.com"):

@@ -97,7 +97,7 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
 def _states(row: QueueRow, act: RowActs | None, changed: str) -> tuple[str, str, str]:
     """Return the main state, the others, and all in full; `changed` says how it changed since an action."""
     done, notes = (act.done, act.notes) if act else ("", ())
-    on_author = bool(act and act.is_asked) or (row.on_author and not done)
+    on_author = bool(act and act.is_asked) or (row.on_author and not done and not (act and act.reply))
     word = (
         "changed"
         if changed.startswith("Changed after")

@@ -41,7 +41,7 @@ from triage.models import EstimatedLane, Person
 from triage.presenters import lane as lane_words
 from triage.presenters import text as missing
 from triage.presenters.lane import State
-from triage.presenters.lane_heads import whole_closures
+from triage.presenters.lane_heads import overview, whole_closures
 from triage.services import estimated_lanes, reading_times
 from triage.services.audit import hiding_audits
 from triage.services.lane_closures import banners
@@ -81,9 +81,12 @@ ShownRow = tuple[LaneRow, str, str, str]  # with what happened, what it says of 
 
 @for_maintainers
 def lane(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Show the lane of one repository (`?repository=`); without one see `_find_first`."""
+    """Show the lane of one repository (`?repository=`), without one see `_find_first`; to others the state of all."""
+    key = request.GET.get("repository", "")
+    if not key and session_roles(request).highest() < Role.MAINTAINER:
+        return render(request, "lane/overview.html", {"lanes": overview(snapshot, present(snapshot))})
     require_reader(request)
-    return lane_page(request, snapshot, request.GET.get("repository", ""))
+    return lane_page(request, snapshot, key)
 
 
 def lane_page(request: Request, snapshot: Snapshot, key: str, problem: str = "", status: int = 200) -> HttpResponse:

@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
+from ingest.store.snapshots import Snapshot
 from scoring.explain.sentences import own_sentence
 from scoring.queries import read
 from triage.access.permissions import Role, Roles, handled_from, require, require_reader
@@ -26,7 +27,7 @@ from triage.presenters import rights as rights_words
 from triage.presenters.queue import queue as as_shown
 from triage.presenters.queue.pills import lane_word
 from triage.services.actions import TO_AUTHOR
-from triage.services.author_answers import exchange
+from triage.services.author_answers import exchange, find_waiting
 from triage.services.objections import ObjectionProblem, answer, speaker_words, unanswered_records
 from triage.views.people.contributor import did_of, objection_choices, open_offers, refused
 
@@ -83,7 +84,7 @@ def hand_link(request: Request, did: str) -> HttpResponse:
     token = make_link(by, person, row.repository_key if row else repo_key, pull_uri, now)
     name = "decision_by_link" if row else "data_by_link"
     address, until = request.build_absolute_uri(reverse(name, args=[person, token])), now + timedelta(days=DAYS)
-    text = rights_words.data_answer(address, until) if row is None else _decision_answer(row, address, until)
+    text = _decision_answer(row, address, until) if row else _data_answer(request.snapshot, person, address, until)
     shown = {"did": person, "pull_uri": pull_uri, "address": address, "until": until, "answer": text}
     return render(request, "rights/link_made.html", shown)
 
@@ -235,6 +236,12 @@ def _decision_answer(row: read.QueueRow, address: str, until: datetime) -> str:
     reasons = [own_sentence(reason) for reason in row.verdict.reasons]
     written = [one.note for one in exchange(row.uri, timezone.now()) if one.kind in TO_AUTHOR][::-1]
     return rights_words.decision_answer(row.title, lane_word(row.verdict), reasons, written, address, until)
+
+
+def _data_answer(snapshot: Snapshot | None, did: str, address: str, until: datetime) -> str:
+    waiting = find_waiting(did, snapshot, timezone.now()) if snapshot else {}
+    subjects = read.subjects(snapshot, waiting) if snapshot and waiting else {}
+    return rights_words.data_answer(address, until, [subjects[uri].title for uri in waiting if uri in subjects])
 
 
 def _with_titles(request: Request, context: dict[str, Any]) -> dict[str, Any]:

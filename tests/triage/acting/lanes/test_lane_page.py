@@ -186,6 +186,16 @@ def test_only_who_maintains_the_repository_sees_and_opens_its_lane(
     assert "Open at" not in text(reader)
 
 
+def test_who_maintains_nothing_reads_the_state_of_every_lane_and_no_threshold(
+    reader: Client, client: Client, settings: Settings
+) -> None:
+    settings.PUBLIC_READ = True
+    for page in (text(reader), text(client)):
+        assert re.search(r"lantern Shut\. Would have let through \d+ of \d+ in 30 days", page)
+        assert "Only maintainers open or close a lane." in page
+        assert "%" not in page
+
+
 def test_after_an_opening_the_page_says_since_when_by_whom_and_what_it_let_through(
     ben: Client, site: ActingSite
 ) -> None:
