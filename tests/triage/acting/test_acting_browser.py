@@ -257,7 +257,7 @@ def test_the_offer_to_undo_and_an_error_cover_neither_what_comes_next_nor_each_o
     page = open_page(width, site.maintainer(ANA, "ana.example"))
     page.clock.set_fixed_time(NOON)
     page.goto(f"/?open={quote(OFFERED)}")
-    page.get_by_role("button", name="Approve, then merge…").click()
+    page.get_by_role("button", name="Approve & merge…").click()
     expect(page.locator("#offers")).to_contain_text("Approved")
     commands = page.locator(".say[open] code")
     expect(commands.first).to_be_in_viewport(ratio=1)
