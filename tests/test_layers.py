@@ -29,7 +29,6 @@ ORDER = {
 # Imports against that order, each with its reason.
 AGAINST_THE_ORDER = {
     "ingest/git/mirror.py": "ingest.lookups.forge",  # where a repository is cloned from is the forge's knowledge
-    "ingest/lookups/advisories.py": "ingest.worker.runtime",  # the type of what a task is given
     "ingest/store/contributors.py": "ingest.records.registry",  # the type of the registry that the store is opened with
     "ingest/store/database.py": "ingest.records.registry",  # the registry that a store is opened with by default
     "scoring/queries/progress.py": "scoring.training",  # its limits are those of training

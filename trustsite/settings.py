@@ -96,6 +96,7 @@ PLC_URL: str = env.str("PLC_URL", "https://plc.directory", validate=check.URL(sc
 BLUESKY_API: str = env.str("BLUESKY_API", "https://public.api.bsky.app", validate=check.URL(schemes={"https"}))
 APPVIEW_URL: str = env.str("APPVIEW_URL", "https://tangled.org", validate=check.URL(schemes={"https"}))
 ASK_ADVISORIES: bool = env.bool("ASK_ADVISORIES", False)
+ASK_REGISTRIES: bool = env.bool("ASK_REGISTRIES", False)
 BACKFILL_HOSTS: list[str] = env.list(
     "BACKFILL_HOSTS",
     ["https://lightrail.microcosm.blue", "https://relay1.us-east.bsky.network"],

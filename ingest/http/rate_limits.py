@@ -1,4 +1,4 @@
-"""Limits towards a peer: requests at a time, the rest that it asked for, and each payer's share of the look-ups.
+"""Limits towards a peer: requests at a time, its pace, the rest that it asked for, and each payer's share of look-ups.
 
 Strangers' records decide which hosts are asked. A payer is the account behind a look-up: the author of a pull request,
 or the voucher of the person who is looked up. One payer's slow hosts hold 2 of 8 threads at most, and after 10 slow
@@ -31,6 +31,8 @@ PLACE_SECONDS = 1.0
 STALLS_AN_HOUR, HOUR_SECONDS = 6, 3_600.0  # after so many stalls, and more than answers, a domain gets no requests
 ANSWERS_A_STALL = 20  # with this many answers for each stall a domain is busy and not slow
 REMEMBERED = 200  # requests to a domain
+# Seconds between the beginnings of two requests to a host that asks for it: https://crates.io/data-access.
+PACES: dict[str, float] = {"crates.io": 1.0}
 # Second-level labels under which a country's registry sells names, besides those of two letters.
 _SECOND = frozenset(("com", "edu", "gob", "gov", "ltd", "mil", "net", "nom", "org", "plc"))
 is_look_up: ContextVar[bool] = ContextVar("is_look_up", default=False)  # True in threads that run look-ups
@@ -87,6 +89,7 @@ class Manners:
         self._changed = threading.Condition()
         self._under_way: dict[str, int] = {}
         self._quiet: dict[str, float] = {}
+        self._next_begin: dict[str, float] = {}  # of the hosts in PACES
         self._domains: dict[str, _Domain] = {}
 
     @contextmanager
@@ -116,11 +119,19 @@ class Manners:
             self._refuse_while_quiet(host)
             if is_look_up.get():
                 self._take_domain(host, leash)
-            while self._under_way.get(host, 0) >= self._at_a_time:
-                self._changed.wait(min(leash.left(), SLICE_SECONDS))
+            while (wait := self._wait_seconds(host)) > 0:
+                self._changed.wait(min(wait, leash.left(), SLICE_SECONDS))
                 self._refuse_while_quiet(host)
+            if host in PACES:
+                self._next_begin[host] = time.monotonic() + PACES[host]
             self._under_way[host] = self._under_way.get(host, 0) + 1
             self._domain(host).under_way += 1
+
+    def _wait_seconds(self, host: str) -> float:
+        """Return the seconds until a host may be asked, as far as they are known; 0 if it may be asked now."""
+        if self._under_way.get(host, 0) >= self._at_a_time:
+            return SLICE_SECONDS
+        return self._next_begin.get(host, 0.0) - time.monotonic()
 
     def _take_domain(self, host: str, leash: Leash) -> None:
         """Wait briefly for a place of the domain. Raises FetchProblem if there is none, or if it stalls too often."""

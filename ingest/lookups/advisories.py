@@ -1,12 +1,13 @@
-"""Fetch advisories on packages from osv.dev, and the publication time of a version from deps.dev.
+"""Fetch advisories on packages from osv.dev.
 
 Off unless the operator turns it on: asking tells a third party which packages a pull request names. Answers are stored
 like the records of an import and matched here, so one answer serves every version that its record covers.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -15,32 +16,23 @@ import msgspec
 from ingest.clock import DAY, doubled, parse_time, waiting_time
 from ingest.errors import FetchProblem
 from ingest.http.fetcher import Fetcher
-from ingest.lookups.engine import Due, Found, Kind, Note, Row, Wall, fetch
+from ingest.lookups.engine import Wall
 from ingest.lookups.osv import ECOSYSTEMS, ID, RECORD_LIMIT, OsvProblem, Record, package_url, read_record, write_records
 from ingest.store.database import Store
-from ingest.store.transaction import Transaction
-from ingest.worker.runtime import Runtime
 
-OSV, DEPS_DEV = "https://api.osv.dev/v1", "https://api.deps.dev/v3"
+OSV = "https://api.osv.dev/v1"
 BATCH = 500  # packages of one request; OSV takes 1,000
 PAGES = 5  # of one request; OSV gives a page of some 1,000 advisories
 RECORDS = 300  # fetched at once at most: the rest is due again
 ANSWER_LIMIT = 8_000_000  # bytes of an answer that names advisories
-FACTS_LIMIT = 500_000
-MONTH = timedelta(days=30)
-_SYSTEMS = {"PyPI": "pypi", "npm": "npm", "crates.io": "cargo", "Go": "go", "RubyGems": "rubygems", "Maven": "maven"}
-DUE_PACKAGES = """
-select w.*, null::varchar as payer, 0 as rank, null::timestamp as since, coalesce(f.attempts, 0) as attempts
-from (select unnest($subjects) as subject, unnest($ecosystems) as ecosystem, unnest($names) as name,
-  unnest($versions) as version) w
-left join fetches f on f.kind = 'package' and f.subject = w.subject
-where f.subject is null or f.due_clock <= $wall
-"""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A package in a version to ask about. `ecosystem` is spelled as in OSV, `name` as the registry lists it."""
+    """A package to ask about. `ecosystem` is spelled as in OSV, `name` as the registry lists it.
+
+    `version` is "" where only the package is asked about.
+    """
 
     ecosystem: str
     name: str
@@ -48,10 +40,20 @@ class Wanted:
 
     @property
     def subject(self) -> str:
-        return package_url(self.ecosystem, self.name, self.version)
+        return package_url(self.ecosystem, self.name, self.version or None)
 
     def query(self) -> dict[str, Any]:
         return {"package": {"ecosystem": self.ecosystem, "name": self.name}, "version": self.version}
+
+
+def packages_by_url(packages: Iterable[Wanted], ecosystems: Container[str]) -> dict[str, Wanted]:
+    """Map package URLs to the packages of these ecosystems; a name that no package can have is left out."""
+    by_url = {}
+    for package in packages:
+        if package.ecosystem in ecosystems:
+            with suppress(ValueError):
+                by_url[package.subject] = package
+    return by_url
 
 
 class _Named(msgspec.Struct):
@@ -66,20 +68,6 @@ class _Result(msgspec.Struct):
 
 class _Answer(msgspec.Struct):
     results: list[_Result]
-
-
-class _Facts(msgspec.Struct):
-    publishedAt: str = ""  # noqa: N815 - the wire's spelling
-    isDeprecated: bool = False  # noqa: N815
-    licenses: list[str] | None = None
-
-
-def learn_of_packages(runtime: Runtime, packages: Sequence[Wanted]) -> int:
-    """Ask about these packages if the operator allows it and no recent answer exists; return how many."""
-    if not runtime.ask_advisories:
-        return 0
-    asked_count = fetch_advisories(runtime.store, runtime.fetcher, packages, runtime.store.wall)
-    return asked_count + fetch_package_facts(runtime.store, runtime.fetcher, packages, runtime.store.wall)
 
 
 def fetch_advisories(store: Store, fetcher: Fetcher, packages: Sequence[Wanted], wall: Wall) -> int:
@@ -103,11 +91,7 @@ def fetch_advisories(store: Store, fetcher: Fetcher, packages: Sequence[Wanted],
 
 
 def _due_packages(store: Store, packages: Sequence[Wanted], now: datetime) -> list[Wanted]:
-    by_subject = {
-        package.subject: package
-        for package in packages
-        if package.ecosystem in ECOSYSTEMS and package.name and package.version
-    }
+    by_subject = packages_by_url([package for package in packages if package.version], ECOSYSTEMS)
     sql = "select subject from fetches where kind = 'advisories' and due_clock > ? and subject in (select unnest(?))"
     with store.read() as rows:
         recent = {row["subject"] for row in rows.rows(sql, [now, list(by_subject)])}
@@ -191,58 +175,3 @@ def _fetch_row(
 ) -> dict[str, object]:
     row = {"kind": "advisories", "subject": package.subject, "outcome": outcome, "reason": reason, "attempts": attempts}
     return {**row, "due_clock": due, "fetched_clock": now}
-
-
-def fetch_package_facts(store: Store, fetcher: Fetcher, packages: Sequence[Wanted], wall: Wall) -> int:
-    """Ask deps.dev for the publication time and licences of these versions, once a month; return how many.
-
-    The answers are rows of `signals` under the package URL; a version that the registry does not have is 'absent' in
-    `fetches`.
-    """
-    by_subject = {
-        package.subject: package
-        for package in packages
-        if package.ecosystem in _SYSTEMS and package.name and package.version
-    }
-    columns = {"subjects": list(by_subject), "ecosystems": [package.ecosystem for package in by_subject.values()]}
-    columns |= {
-        "names": [package.name for package in by_subject.values()],
-        "versions": [package.version for package in by_subject.values()],
-    }
-
-    def write(txn: Transaction, results: Sequence[Found[_Facts]]) -> None:
-        now = wall()
-        answered = [package for package in results if isinstance(package.answer, _Facts)]
-        txn.upsert("signals", [row for package in answered for row in _signal_rows(package.row, package.answer, now)])
-
-    kind = Kind(
-        "package",
-        Due(DUE_PACKAGES, columns),
-        lambda row: fetcher.get_json(_facts_url(row), _Facts, FACTS_LIMIT),
-        write,
-        lambda _: Note(again=MONTH),
-    )
-    return fetch(store, fetcher, wall, kind) if by_subject else 0
-
-
-def _facts_url(row: Row) -> str:
-    version = f"v{row['version']}" if row["ecosystem"] == "Go" else row["version"]
-    parts = (_SYSTEMS[row["ecosystem"]], quote(row["name"], safe=""), quote(version, safe=""))
-    return f"{DEPS_DEV}/systems/{parts[0]}/packages/{parts[1]}/versions/{parts[2]}"
-
-
-def _signal_rows(row: Row, facts: _Facts | FetchProblem, now: datetime) -> Iterator[dict[str, object]]:
-    if isinstance(facts, FetchProblem):
-        return
-    published = parse_time(facts.publishedAt)
-    licences = [licence[:100] for licence in (facts.licenses or ())[:20]]
-    values = {
-        "published_at": published.isoformat() if published else None,
-        "deprecated": "true" if facts.isDeprecated else "false",
-        "licences": msgspec.json.encode(licences).decode(),
-    }
-    for key, value in values.items():
-        if value is not None:
-            columns = {"subject": row["subject"], "source": "deps.dev", "key": key, "value": value}
-            times = {"observed_at": now, "known_from": now, "expires_at": now + MONTH}
-            yield {**columns, **times, "evidence_uri": _facts_url(row), "declared_by": None}

@@ -3,9 +3,10 @@
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 from django.conf import settings
@@ -14,7 +15,8 @@ from ingest.errors import FetchProblem
 from ingest.git.history import read_files
 from ingest.git.mirror import mirror_path
 from ingest.git.process import Git
-from ingest.lookups.advisories import Wanted, learn_of_packages
+from ingest.lookups.advisories import Wanted, fetch_advisories
+from ingest.lookups.packages import fetch_downloads, fetch_first_publications, fetch_versions
 from ingest.store.database import Store
 from ingest.store.transaction import Rows
 from ingest.worker.runtime import Runtime
@@ -23,7 +25,9 @@ from scoring.config.repository import sensitive_paths_of
 from scoring.diff.change import Change
 from scoring.diff.similarity import nearest_known_bad
 from scoring.packages.compare import comparisons, named_packages
+from scoring.packages.entry import Package
 from scoring.packages.licences import own_licence
+from scoring.packages.publication import packages_to_look_up, publications_in
 from scoring.review.anthropic_client import Access, Claude
 from scoring.review.cache import Ledger, StoreLedger
 from scoring.review.costs import capability, parse_prices
@@ -138,13 +142,6 @@ def reviewing_from_settings(runtime: Runtime) -> Reviewing:
     """Return the means and limits of the worker's reviews; readings and costs are kept in the store."""
     ledger = ledger_from_settings(runtime.store)
 
-    def learn(change: Change) -> None:
-        packages = named_packages(comparisons(change))
-        learn_of_packages(
-            runtime,
-            [Wanted(package.ecosystem, package.name, package.version) for _, _, package in packages if package.version],
-        )
-
     full_models = tuple({settings.CLAUDE_MODEL, settings.CLAUDE_HARD_MODEL} - {""})
     return Reviewing(
         thresholds=policy_from_settings().thresholds,
@@ -157,11 +154,33 @@ def reviewing_from_settings(runtime: Runtime) -> Reviewing:
         spent=ledger.spent_today,
         repository_budget=settings.REVIEW_DOLLARS_A_DAY_PER_REPOSITORY,
         spent_by_repository=ledger.spent_by_repository,
-        learn=learn,
+        learn=partial(learn_of_packages, runtime),
         version=prompt_version(),
         models=full_models,
         screen="" if settings.CLAUDE_SCREEN_MODEL in full_models else settings.CLAUDE_SCREEN_MODEL,
     )
+
+
+def learn_of_packages(runtime: Runtime, change: Change) -> None:
+    """Look up the packages of a change, as far as the operator allows it and no recent answer exists.
+
+    osv.dev learns of all packages that the change names, the other hosts of few that it adds.
+    """
+    if not runtime.ask_advisories and not runtime.ask_registries:
+        return
+    files, store, fetcher = comparisons(change), runtime.store, runtime.fetcher
+    named = _as_wanted(package for _, _, package in named_packages(files))
+    added = _as_wanted(packages_to_look_up(files))
+    if runtime.ask_advisories:
+        fetch_advisories(store, fetcher, named, store.wall)
+        fetch_versions(store, fetcher, added, store.wall)
+        fetch_first_publications(store, fetcher, added, store.wall)
+    if runtime.ask_registries:
+        fetch_downloads(store, fetcher, added, store.wall, runtime.contact)
+
+
+def _as_wanted(packages: Iterable[Package]) -> list[Wanted]:
+    return [Wanted(package.ecosystem, package.name, package.version or "") for package in packages]
 
 
 def knowledge_from_settings(rows: Rows, pull_uri: str) -> Knowledge:
@@ -171,6 +190,7 @@ def knowledge_from_settings(rows: Rows, pull_uri: str) -> Knowledge:
         account=own_account(rows, settings.DIFF_CORPUS_DIR, pull_uri),
         sensitive_paths=(*sensitive_paths_of(rows, pull_uri), *settings.SENSITIVE_PATHS),
         advisories=advisories_in(rows),
+        publications=publications_in(rows, pull_uri),
         secret_rules=None if settings.SECRET_RULES is None else settings.SECRET_RULES.read_text("utf-8", "replace"),
         likeness=nearest_known_bad(rows, pull_uri),
         base_files=base_files_in(rows, settings.MIRROR_DIR, pull_uri),

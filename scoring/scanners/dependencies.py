@@ -1,6 +1,6 @@
 """Find dependencies that a change adds, moves to another version or another source, and advisories about them.
 
-Advisories are read from the store's tables or a snapshot's.
+Advisories are read from the store's tables or a snapshot's. A new package is named with its age and downloads.
 """
 
 import re
@@ -43,6 +43,7 @@ def scan(submission: Submission) -> Iterator[Finding]:
     """Return every finding on dependencies, gravest first."""
     files = comparisons(submission.change)
     findings = [finding for file in files for rule in RULES for finding in rule(file)]
+    findings += [finding for file in files for finding in _new(file, submission.knowledge)]
     findings += _advisories(files, submission.knowledge)
     findings += _without_manifest(files, submission.change)
     return iter(sorted(findings, key=lambda finding: _ORDER[finding.severity]))
@@ -61,7 +62,7 @@ def _finding(comparison: Comparison, rule: str, severity: Severity, line: Line |
     )
 
 
-def _new(comparison: Comparison) -> Iterator[Finding]:
+def _new(comparison: Comparison, knowledge: Knowledge) -> Iterator[Finding]:
     """Yield new names: each one in a manifest, their number in a lock file."""
     new = [entry for entry in comparison.new() if entry.line.mark == "+"]
     if comparison.format.is_lock:
@@ -70,14 +71,17 @@ def _new(comparison: Comparison) -> Iterator[Finding]:
             words = f"{count} that the hunks did not name before, {shown(new[0].name)} first: look at what pulls it in"
             yield _finding(comparison, "new_in_lock", LOW, new[0].line, f"The lock file gains {words}.")
         return
-    for entry in new:
+    ecosystem = comparison.format.ecosystem
+    packages = [Package(ecosystem, entry.name, entry.version or entry.floor) for entry in new]
+    for entry, publication in zip(new, knowledge.publications(packages), strict=True):
+        name = f"{shown(entry.name)}{publication.in_words()}"
         if entry.group == "build" and entry.name not in _BUILD_TOOLS:
             words = "is run while this is built or installed: see what it does and who publishes it."
-            yield _finding(comparison, "new_at_build", MED, entry.line, f"{shown(entry.name)} is new and {words}")
+            yield _finding(comparison, "new_at_build", MED, entry.line, f"{name} is new and {words}")
         else:
             unseen = " (the hunk does not show in which section)" if entry.group == "unknown" else ""
             words = f"is a new dependency{unseen}: see that it is needed, and who publishes it."
-            yield _finding(comparison, "new_dependency", LOW, entry.line, f"{shown(entry.name)} {words}")
+            yield _finding(comparison, "new_dependency", LOW, entry.line, f"{name} {words}")
 
 
 def _install_scripts(comparison: Comparison) -> Iterator[Finding]:
@@ -164,7 +168,6 @@ RULES: tuple[Callable[[Comparison], Iterator[Finding]], ...] = (
     _hashes,
     _downgrades,
     _install_scripts,
-    _new,
     _cut,
 )
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from scoring.diff.change import Change, FileChange
 from scoring.packages.entry import Package
+from scoring.packages.publication import Publications, no_publications
 from scoring.scanners.whole_files import NewSide, whole_files
 
 
@@ -47,16 +48,18 @@ def _no_files(_change: Change) -> Mapping[str, str]:
 class Knowledge:
     """Facts besides the artefact; by default nothing is known and everything still runs.
 
-    `advisories` answers for many packages at once, in their order. `likeness` gives the cosine in [0, 1] to the nearest
-    known bad diff, with its pull request. `popular` maps an ecosystem to names that are imitated. `secret_rules` is the
-    text of a gitleaks-format rule file, `sarif` the text of SARIF logs by the operator's own tools. `base_files` maps
-    the paths of a change's files to their texts before it, where known.
+    `advisories` answers for many packages at once, in their order; so does `publications`, with age and downloads.
+    `likeness` gives the cosine in [0, 1] to the nearest known bad diff, with its pull request. `popular` maps an
+    ecosystem to names that are imitated. `secret_rules` is the text of a gitleaks-format rule file, `sarif` the text of
+    SARIF logs by the operator's own tools. `base_files` maps the paths of a change's files to their texts before it,
+    where known.
     """
 
     licence: str | None = None  # SPDX expression of the target repository
     account: Account | None = None
     sensitive_paths: tuple[str, ...] = ()
     advisories: Callable[[Sequence[Package]], Sequence[tuple[Advisory, ...]]] = _no_advisories
+    publications: Publications = no_publications
     likeness: Callable[[Change], tuple[float, str] | None] = _no_likeness
     popular: dict[str, frozenset[str]] = field(default_factory=dict)
     secret_rules: str | None = None

@@ -206,6 +206,7 @@ class Facts:
     profiles: str
     forge: str
     asks_advisories: bool
+    asks_registries: bool
     objection_days: int
     is_recording: bool
     false_alarms: Mapping[str, int] = field(default_factory=dict)  # by scanner, the most first
@@ -333,9 +334,14 @@ def _leaves(facts: Facts) -> tuple[str, ...]:
         f"To {_hosts((facts.forge,))}: which repository's list of pull requests we read, for their numbers.",
     ]
     if facts.asks_advisories:
-        told.append("To osv.dev and deps.dev: names and versions of packages that pull requests name.")
+        told.append(
+            "To osv.dev and deps.dev: names and versions of packages that pull requests name; to deps.dev only those "
+            "that they add."
+        )
     else:
         told.append("To osv.dev and deps.dev: nothing, packages are checked against a copy on this machine.")
+    if facts.asks_registries:
+        told.append("To npm and crates.io: names of packages that pull requests add, for their downloads.")
     if facts.pushes:
         told.append(
             "To the push services of maintainers who turned notifications on: that this site sends them a message, and "

@@ -183,7 +183,8 @@ create table ref_updates (
 -- Facts from outside the stream. Features read them as of a time: for each key the newest row known by that time.
 -- 'plc': created_at and tombstoned (times), handle_changes, pds_moves, key_rotations, recoveries (counts up to that time).
 -- 'bluesky': followers, follows, posts (counts), created_at.
--- 'deps.dev': published_at (time), deprecated (true, false), licences (JSON list), of a package in one version.
+-- 'deps.dev': published_at (time), deprecated (true, false), licences (JSON list), of a package in one version;
+-- first_published_at (time), of a package. 'npm': downloads_7_days. 'crates.io': downloads_90_days.
 create table signals (
   subject varchar not null,           -- DID, at-uri or package URL
   source varchar not null,

@@ -9,7 +9,7 @@ import pytest
 
 from ingest.errors import FetchProblem
 from ingest.http.fetcher import Fetcher
-from ingest.http.rate_limits import AT_A_TIME, Manners
+from ingest.http.rate_limits import AT_A_TIME, PACES, Manners
 from ingest.http.sockets import Leash
 from tests.ingest.peer import Request, Start, response
 from tests.waiting import LONG_SECONDS, ends_by_itself, wait_for
@@ -46,6 +46,23 @@ def test_who_waits_for_a_place_waits_no_longer_than_a_request_may_take() -> None
             pytest.fail("two at a time")
     with manners.place("a.test", Leash(5, closed)):
         pass
+
+
+def test_a_host_with_a_pace_gets_no_second_request_before_its_time_and_others_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(PACES, "slow.test", 2 * LONG_SECONDS)
+    manners, closed = Manners(), threading.Event()
+    with manners.place("slow.test", Leash(LONG_SECONDS, closed)):
+        pass
+    with pytest.raises(OSError), manners.place("slow.test", Leash(0.3, closed)):  # noqa: PT011
+        pytest.fail("two within the time of one")
+    with manners.place("other.test", Leash(LONG_SECONDS, closed)):
+        pass
+    monkeypatch.setitem(PACES, "brisk.test", 0.05)
+    for _ in range(3):
+        with manners.place("brisk.test", Leash(LONG_SECONDS, closed)):
+            pass
 
 
 def test_who_asked_to_be_left_alone_is_and_is_shown(peer: Start) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from ingest.http.fetcher import Fetcher
-from ingest.lookups.advisories import Wanted, fetch_advisories, fetch_package_facts, learn_of_packages
+from ingest.lookups.advisories import Wanted, fetch_advisories
 from ingest.lookups.osv import ImportProblem, OsvProblem, base_score, import_osv, read_record
 from ingest.store.database import Store
 from tests.ingest.lookups.advisory_services import AdvisoryServices
@@ -255,7 +254,6 @@ def test_whatever_a_record_holds_it_is_read_or_refused(changes: dict[str, Any]) 
 
 NOW = datetime(2026, 11, 20, 12)
 FLASK, REQUESTS = Wanted("PyPI", "flask", "1.0"), Wanted("PyPI", "requests", "2.0")
-FACTS = {"publishedAt": "2018-04-26T00:00:00Z", "isDeprecated": False, "licenses": ["BSD-3-Clause"], "links": []}
 
 
 class Asked:
@@ -269,14 +267,16 @@ class Asked:
     def advisories(self, *packages: Wanted) -> int:
         return fetch_advisories(self.store, self.fetcher, packages, lambda: self.now)
 
-    def facts(self, *packages: Wanted) -> int:
-        return fetch_package_facts(self.store, self.fetcher, packages, lambda: self.now)
-
     def held(self) -> list[tuple[Any, ...]]:
         return rows(self.store, "select advisory_id from advisories order by all")
 
     def outcomes(self) -> list[tuple[Any, ...]]:
         return rows(self.store, "select kind, subject, outcome, attempts, due_clock from fetches order by all")
+
+
+def test_a_name_that_no_package_can_have_is_not_asked_about(asked: Asked) -> None:
+    assert asked.advisories(Wanted("Go", "github.com/a/", "1.2.3"), Wanted("npm", "@a/", "1.0"), FLASK) == 1
+    assert [row[1] for row in asked.outcomes()] == ["pkg:pypi/flask@1.0"]
 
 
 @pytest.fixture(name="asked")
@@ -351,35 +351,3 @@ def test_an_answer_that_does_not_fit_brings_nothing(store: Store, peer: Start, r
     fetch_advisories(store, fetcher, [FLASK], lambda: NOW)
     assert rows(store, "select * from advisories") == []
     fetcher.close()
-
-
-def test_facts_of_a_version_become_signals_under_its_package_url(asked: Asked) -> None:
-    asked.services.facts["/systems/pypi/packages/flask/versions/1.0"] = FACTS
-    asked.services.facts["/systems/go/packages/github.com/a/b/versions/v1.2.3"] = FACTS
-    assert asked.facts(FLASK, REQUESTS, Wanted("Go", "github.com/a/b", "1.2.3")) == 3
-    told = rows(asked.store, "select subject, key, value, source, expires_at from signals order by all")
-    expires = NOW + timedelta(days=30)
-    assert [row[:3] for row in told if row[0] == "pkg:pypi/flask@1.0"] == [
-        ("pkg:pypi/flask@1.0", "deprecated", "false"),
-        ("pkg:pypi/flask@1.0", "licences", '["BSD-3-Clause"]'),
-        ("pkg:pypi/flask@1.0", "published_at", "2018-04-26T00:00:00"),
-    ]
-    assert {row[0] for row in told} == {"pkg:pypi/flask@1.0", "pkg:golang/github.com/a/b@1.2.3"}
-    assert {row[3:] for row in told} == {("deps.dev", expires)}
-    assert ("package", "pkg:pypi/requests@2.0", "absent", 1, NOW + timedelta(days=1)) in asked.outcomes()
-    assert asked.facts(FLASK) == 0
-
-
-def test_a_hostile_name_stays_one_part_of_the_address(asked: Asked) -> None:
-    asked.facts(Wanted("npm", "@a/../../x?y#z", "1.0"))
-    assert asked.services.asked == ["GET /v3/systems/npm/packages/@a/../../x?y#z/versions/1.0"]  # as unquoted there
-
-
-def runtime(asked: Asked, allowed: bool) -> Any:
-    return SimpleNamespace(store=asked.store, fetcher=asked.fetcher, ask_advisories=allowed)
-
-
-@pytest.mark.parametrize("allowed", [True, False])
-def test_nobody_is_asked_unless_the_operator_allows_it(asked: Asked, allowed: bool) -> None:
-    assert learn_of_packages(runtime(asked, allowed), [FLASK]) == (2 if allowed else 0)
-    assert bool(asked.services.asked) is allowed

@@ -3,12 +3,14 @@
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from ingest.git.apply_check import GitReading
 from scoring.diff.parser import apply_git_reading, read_change
 from scoring.diff.paths import Role
 from scoring.gate.decide import Inputs
+from scoring.packages.publication import Publication
 from scoring.scanners._rules import Rule, rules
 from scoring.scanners.submission import Knowledge, Submission
 from scoring.scanners.whole_files import whole_files
@@ -144,6 +146,13 @@ WHOLE_FILES = {
     "client that trusts all": ("import requests\nOPTIONS = {'verify': False}\n", "requests.get(url, **OPTIONS)\n"),
 }
 BETWEEN = "".join(f"ROW_{number} = {number}\n" for number in range(20))  # more than the context of a hunk
+SENT = datetime(2026, 11, 20)
+PUBLICATIONS = {
+    "young": Publication(SENT, SENT - timedelta(days=3), downloads=12),
+    "young and downloaded often": Publication(SENT, SENT - timedelta(days=3), downloads=2_000_000),
+    "old": Publication(SENT, SENT - timedelta(days=900), SENT - timedelta(days=1), downloads=12),
+    "not found": Publication(SENT, is_absent=True, failed=("its downloads",)),
+}
 LIKENESS = {"nearly the same": 0.99, "near": 0.85, "not near": 0.84, "unlike": 0.0}
 KNOWN_BAD = "at://did:plc:mallory/sh.tangled.repo.pull/bad"
 GIT_READINGS = {
@@ -193,6 +202,11 @@ def submissions() -> Iterator[tuple[str, Submission]]:
     for name, cosine in LIKENESS.items():
         known = Knowledge(likeness=lambda change, cosine=cosine: (cosine, KNOWN_BAD))
         yield f"like a known-bad change: {name}", Submission(read_change(SUM), knowledge=known)
+    for name, publication in PUBLICATIONS.items():
+        told = Knowledge(publications=lambda packages, publication=publication: [publication] * len(packages))
+        for package in ("requestes2", "winter"):
+            text = one_line("requirements.txt", f"{package}==1.0")
+            yield f"{package} is added: {name}", Submission(read_change(text), knowledge=told)
     for name, reading in GIT_READINGS.items():
         for kind in ("small change", "encoded mail"):
             text = CHANGES[kind]

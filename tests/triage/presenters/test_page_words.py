@@ -141,6 +141,7 @@ def test_about_names_budget_window_hosts_and_days_as_they_are_set(settings: Sett
         LABEL_WINDOW_DAYS=21,
         PLC_URL="https://plc.example.test",
         ASK_ADVISORIES=True,
+        ASK_REGISTRIES=True,
         STREAM_CLOCK=False,
         T_HIGH=0.9,
     )
@@ -153,7 +154,10 @@ def test_about_names_budget_window_hosts_and_days_as_they_are_set(settings: Sett
     ):
         assert words in told
     assert "To osv.dev and deps.dev: names and versions" in told
-    assert "To osv.dev and deps.dev: nothing" in about(settings, ASK_ADVISORIES=False)
+    assert "To npm and crates.io: names of packages" in told
+    closed = about(settings, ASK_ADVISORIES=False, ASK_REGISTRIES=False)
+    assert "To osv.dev and deps.dev: nothing" in closed
+    assert "npm and crates.io" not in closed
 
 
 def test_about_names_the_audits_share_of_each_kind_of_lane(settings: Settings) -> None:
