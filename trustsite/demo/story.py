@@ -11,6 +11,7 @@ from scoring.config.policy import Parameters, policy_from_settings
 from scoring.formatting import percent, percent_interval, things
 from scoring.queries import read
 from scoring.types import Lane
+from trustsite.standins.answers import LOOK_ALIKE_DOWNLOADS
 from trustsite.world import World
 
 MAIN = "lantern"  # the repository whose fast lane is open; the others show shadow mode
@@ -180,6 +181,7 @@ def _check_promises(rows: Rows, world: World, before: read.QueueRow, open_pulls:
     open_keys = {repository.key for repository in read.watched_repositories(rows) if not repository.settings.shadow}
     yield Promise("only the main repository is out of shadow mode", open_keys == {world.watched[MAIN]})
     yield Promise(CAUGHT, rows.value(_ADDRESSING) == ["needs_human"])
+    yield Promise(NAMED_PACKAGE, _names_look_alike(rows, world))
     unread = rows.value("select count(*) from current_decisions where not own and content_risk is null")
     yield Promise("the content of every open pull request was read", unread == 0)
     yield Promise(OPENED, _is_open_on_an_estimate(rows, world))
@@ -253,6 +255,7 @@ WENT_WRONG = "the incident of an approved change that was taken back shows the d
 NAMED = "the fast lane says of its threshold that it is estimated and nothing certifies it, until something does"
 VOIDED = "the approval of the swapped patch is void: it changed after it was approved, and is not fast lane"
 CAUGHT = "the diff that tells its reviewer what to find goes to a human"
+NAMED_PACKAGE = "the package with nearly a known name goes to a human, with its age and its downloads"
 # The lanes of open pull requests in which a scanner found text that addresses the reviewer.
 _ADDRESSING = """
 select list(distinct d.lane) from current_decisions d join content_reviews v using (pull_uri)
@@ -278,6 +281,19 @@ def _is_voided(rows: Rows, world: World, before: read.QueueRow, after: read.Queu
     names_patch = (changed.approver.did, changed.seen.patch_id) == (world.cast["ana"], before.patch_id)
     was_void = any(reason.code == "approved_before" for reason in after.verdict.reasons)
     return names_patch and was_void and after.verdict.lane is not Lane.FAST_LANE
+
+
+def _names_look_alike(rows: Rows, world: World) -> bool:
+    """Return True if the stranger's change goes to a human, and a finding has age and downloads of its package."""
+    (uri,) = world.pulls["stranger"]
+    row, review = read.pull(rows, uri), read.content_review(rows, uri)
+    if row is None or review is None or row.verdict.lane is not Lane.NEEDS_HUMAN:
+        return False
+    figures = ("days before this change", f"{LOOK_ALIKE_DOWNLOADS} downloads a week")
+    return any(
+        finding.severity == "high" and all(figure in finding.explanation for figure in figures)
+        for finding in review.findings
+    )
 
 
 def _depends_on_one_account(rows: Rows, author: str, repository: str) -> bool:

@@ -7,13 +7,14 @@ spindle has a run, or none, for each commit that a pull request ends with.
 
 import gzip
 import hashlib
+import json
 import re
 import threading
 import zlib
 from base64 import b32encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
@@ -202,6 +203,7 @@ class Network:
         self._repositories = {repository.repo: repository for repository in recording.repositories}
         self._shelf = Shelf(recording, released)
         self._spindle = Spindle(self._shelf, recording.blobs, released)
+        self._ends = from_microseconds(recording.times[-1] if recording.times else 0)
         # A recording names push-holders without a start time: use the beginning of the recording.
         began = from_microseconds(recording.times[0] if recording.times else 0)
         self._since = f"{began.isoformat(timespec='seconds')}Z"
@@ -215,6 +217,8 @@ class Network:
             if method is None:
                 return xrpc_error(HTTPStatus.NOT_IMPLEMENTED, "MethodNotImplemented", "Method Not Implemented")
             return method(self, host, query)
+        if host in ("api.deps.dev", "api.npmjs.org"):
+            return package_answer(path, self._ends)
         if path == "/.well-known/atproto-did":
             return self._handle_owner(host)
         if path == "/.well-known/did.json":
@@ -355,6 +359,34 @@ class Network:
         counts = {"followersCount": number % 900, "followsCount": number % 300, "postsCount": number % 5_000}
         created = {"createdAt": person.created_at} if person.created_at else {}
         return Answer({"did": person.did, "handle": person.handle} | counts | created)
+
+
+# The one package of the stand-in registries: it looks like puppeteer, and is a few days older than the recording's end.
+LOOK_ALIKE, LOOK_ALIKE_VERSION = "pupetteer", "1.0.2"
+LOOK_ALIKE_AGE, LOOK_ALIKE_DOWNLOADS = timedelta(days=4), 12
+
+
+def package_answer(path: str, now: datetime) -> Answer:
+    """Answer deps.dev about a package and a version of it, and npm about its downloads of a week."""
+    published = f"{now - LOOK_ALIKE_AGE:%Y-%m-%dT%H:%M:%SZ}"
+    key = {"system": "NPM", "name": LOOK_ALIKE}
+    version = {"versionKey": key | {"version": LOOK_ALIKE_VERSION}, "publishedAt": published, "isDefault": True}
+    days = {"start": f"{now - timedelta(days=7):%Y-%m-%d}", "end": f"{now - timedelta(days=1):%Y-%m-%d}"}
+    answers = {
+        f"/v3/systems/npm/packages/{LOOK_ALIKE}": {"packageKey": key, "versions": [version]},
+        f"/v3/systems/npm/packages/{LOOK_ALIKE}/versions/{LOOK_ALIKE_VERSION}": version | {"licenses": ["MIT"]},
+        f"/downloads/point/last-week/{LOOK_ALIKE}": {"downloads": LOOK_ALIKE_DOWNLOADS, "package": LOOK_ALIKE} | days,
+    }
+    return Answer(answers[path]) if path in answers else Answer({"error": "not found"}, HTTPStatus.NOT_FOUND)
+
+
+def osv_answer(body: bytes) -> Answer:
+    """Answer api.osv.dev's querybatch: there is no advisory on any package."""
+    try:
+        queries = json.loads(body)["queries"]
+    except (ValueError, KeyError, TypeError):
+        return Answer({"code": 3, "message": "Invalid query."}, HTTPStatus.BAD_REQUEST)
+    return Answer({"results": [{} for _ in queries]})
 
 
 METHODS: dict[str, Method] = {

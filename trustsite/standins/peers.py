@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal, Self, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from trustsite.standins.answers import Answer, Network, Query, xrpc_error
+from trustsite.standins.answers import Answer, Network, Query, osv_answer, xrpc_error
 from trustsite.standins.recording import Recording
 
 Fault = int | Literal["hang", "close"]
@@ -162,6 +162,9 @@ class _Handler(BaseHTTPRequestHandler):
         target, length = self._parse_target(), self.headers.get("Content-Length", "")
         body = self.rfile.read(int(length)) if length.isdecimal() and len(length) < 9 else b""
         if self._act_out_fault(target.host):
+            return
+        if (target.host, target.path) == ("api.osv.dev", "/v1/querybatch"):
+            self._send(osv_answer(body))
             return
         self.close_connection = True
         if not self._run_procedure(target, body):

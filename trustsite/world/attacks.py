@@ -4,14 +4,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from random import Random
 
-from trustsite.standins.answers import PULL
+from trustsite.standins.answers import LOOK_ALIKE, LOOK_ALIKE_VERSION, PULL
 from trustsite.world.cast import ATTACKERS, DAY, HONEST, PROJECTS, Project
 from trustsite.world.history import HOUR, Story, choose_project, open_now, settle
-from trustsite.world.network import Pull, draw, iso, make_edit
+from trustsite.world.network import Edit, Pull, draw, iso, make_edit
 
 Pulls = dict[str, tuple[str, ...]]
 
 RING_SERVER, RING_KNOT = "https://pds.mallory.example.test", "knot.mallory.example.test"
+_MANIFEST = '{\n  "name": "driftwood",\n  "devDependencies": {\n    "eslint": "9.14.0"%s\n  }\n}\n'
+LOOK_ALIKE_ADDED = Edit(
+    "Take pictures of the pages in the tests",
+    "package.json",
+    _MANIFEST % "",
+    _MANIFEST % f',\n    "{LOOK_ALIKE}": "{LOOK_ALIKE_VERSION}"',
+)
 RING_PULLS = 3  # merged by mallory into a repository of the ring's own, for each member
 
 
@@ -88,16 +95,21 @@ def draw_swap(story: Story) -> Pulls:
 
 
 def draw_stranger(story: Story) -> Pulls:
-    """Draw a person who records merges of others' work, takes a maintainer's handle and claims a repository."""
+    """Draw a person who records merges of others' work, takes a maintainer's handle and claims a repository.
+
+    Their own change adds a package with a name like a known one.
+    """
     handle = story.sheet.people["teo"].handle
-    random = _add_attacker(story, "drifter", 25, handle)
+    _add_attacker(story, "drifter", 25, handle)
     victims = [story.open[name][0] for name in ("alba", "bodo", "farah")] + story.closed["ruben"][:3]
     for number, pull in enumerate(victims):
         story.sheet.set_status("drifter", pull, "merged", story.judged_us - 3 * HOUR // 2 + number * 60_000_000)
     lantern = PROJECTS[0].name
     repo = story.sheet.repository_dids[lantern]
     story.sheet.claim_repository("drifter", lantern, repo, RING_KNOT, story.judged_us - DAY)
-    return {"stranger": _list_uris([open_now(story, random, "drifter")]), "stranger_marked": _list_uris(victims)}
+    at = story.judged_us - 2 * HOUR
+    opened = story.sheet.open_pull("drifter", PROJECTS[2], LOOK_ALIKE_ADDED, at)
+    return {"stranger": _list_uris([opened]), "stranger_marked": _list_uris(victims)}
 
 
 ATTACKS: Mapping[str, Callable[[Story], Pulls]] = {

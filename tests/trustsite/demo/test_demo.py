@@ -25,7 +25,7 @@ from triage.models import Maintainer
 from trustsite import drive
 from trustsite.demo import recorded
 from trustsite.demo.recorded import Month, open_account
-from trustsite.demo.story import CAUGHT, NAMED, OPENED, VOIDED, WATCHED, WENT_WRONG, promises, tell
+from trustsite.demo.story import CAUGHT, NAMED, NAMED_PACKAGE, OPENED, VOIDED, WATCHED, WENT_WRONG, promises, tell
 from trustsite.management.commands import demo
 from trustsite.world import World, build_world
 from trustsite.world.history import LOOKS
@@ -97,6 +97,7 @@ def test_an_operators_own_threshold_is_not_that_of_the_demo(
     monkeypatch.setattr(demo, "run_beside", lambda *_: found.append(policy_from_settings().thresholds))
     # The fixture puts back what the demo sets after these.
     settings.T_HIGH, settings.FALSE_APPROVAL_BUDGET, settings.AUDIT_KEY = 0.85, 0.05, settings.AUDIT_KEY
+    settings.ASK_ADVISORIES, settings.ASK_REGISTRIES = False, False
     demo.Command()._start(check=True)
     assert [(one.t_high, one.budget) for one in found] == [(None, demo.DEMO_BUDGET)]
 
@@ -237,6 +238,12 @@ BREACHES = [
     ),
     (CAUGHT, "mara", "update current_decisions set lane = 'fast_lane'"),
     (CAUGHT, "mara", "delete from content_reviews where contains(findings, 'addressed')"),
+    (
+        NAMED_PACKAGE,
+        "drifter",
+        f"update current_decisions set lane = 'normal_queue' where contributor_id = {THEM}",
+    ),
+    (NAMED_PACKAGE, "drifter", "update content_reviews set findings = replace(findings, '12 downloads', 'downloads')"),
     (
         "the content of every open pull request was read",
         "mara",

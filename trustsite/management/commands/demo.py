@@ -105,6 +105,7 @@ class Command(BaseCommand):
         call_command("migrate", verbosity=0, interactive=False)  # people's decisions are delivered from these tables
         settings.T_HIGH = None  # its maintainer opens the lane on an estimate
         settings.FALSE_APPROVAL_BUDGET, settings.AUDIT_KEY = DEMO_BUDGET, DEMO_DRAWS
+        settings.ASK_ADVISORIES = settings.ASK_REGISTRIES = True  # the stand-ins answer
         with StandIns(world.recording, hold_after=world.looks[0]) as peers:
             worker = open_worker(peers, world.recording, "demo", (f"{NAMESPACE}*",))
             run_beside(worker, lambda: self._play(worker, peers, world, check))
