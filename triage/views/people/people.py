@@ -171,7 +171,7 @@ def _people(request: Request, problem: str = "") -> HttpResponse:
         "roles": Maintainer.Role.values,
         "requests": [(one, _where(one.repo_key, names)) for one in role_requests.open_requests(roles)],
         "problem": problem,
-        "sent": request.POST if problem else {},
+        "sent": {"did": "", "repo_key": "", "role": "", **(request.POST.dict() if problem else {})},
     }
     return render(request, "people/people.html", context, status=422 if problem else 200)
 
