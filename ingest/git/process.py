@@ -163,7 +163,7 @@ class Git:
         file_bytes: int,
         index: Path | None = None,
     ) -> bytes:
-        """Run a command that talks to a remote host. `file_bytes` bounds every file that it writes; `index` as `run`."""
+        """Run a command that talks to a remote host. `file_bytes` bounds every file that it writes."""
         command = self._build_command(("-c", f"protocol.{_scheme(remote)}.allow=always", *_pins(remote), *arguments))
         if self.authorities is not None:
             command[1:1] = ["-c", f"http.sslCAInfo={self.authorities}"]
