@@ -1,4 +1,4 @@
-"""The stolen account, from the knot to the row: a habit of signing, a silence, another key; and the same without theft."""
+"""The stolen account, from the knot to the row: a habit, a silence, another key; and the same without theft."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ingest.erasure.erase import erase
 from ingest.git.history import read_history
 from ingest.git.mirror import Limits, fetch_mirrors
 from ingest.http.fetcher import Fetcher
@@ -16,8 +17,11 @@ from scoring.explain.decided import decided
 from scoring.explain.sentences import sentence
 from scoring.handlers.settings import write_settings
 from scoring.pipeline.signing import read_signing
+from scoring.queries import read
+from scoring.queries.types import Signal
 from scoring.thresholds import Thresholds
 from scoring.types import Evidence, Lane, Signing
+from tests.ingest.erasure.planted import folders_below
 from tests.ingest.git.git_world import TEXT, Knot, Work
 from tests.ingest.git.signed import KeyFile, make_key, use_key
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED, pull_uri
@@ -26,6 +30,7 @@ from tests.scoring import small
 from tests.scoring.offered import CLEAN, end_lookups, offer
 from tests.scoring.small import DAY, MERGED_AT, feed, settled
 from tests.waiting import LONG_SECONDS
+from triage.presenters.queue.rows import fact_lines
 
 KEYS = "sh.tangled.publicKey"
 BEGIN = MERGED_AT + 20 * DAY
@@ -124,6 +129,12 @@ class Forge:
             return read_signing(rows, self.now).get(uri)
 
 
+def told(forge: Forge, uri: str) -> str:
+    """The line about signatures on the page of a pull request; "" without one."""
+    with forge.result.reading() as rows:
+        return dict(fact_lines(read.change_facts(rows, uri))).get("Signature", "")
+
+
 @pytest.fixture(name="forge")
 def forge_fixture(tmp_path: Path) -> Iterator[Forge]:
     work = Work(tmp_path / "work")
@@ -157,6 +168,12 @@ def test_a_stolen_account_is_told_of_in_one_sentence_and_the_same_person_without
         "counts after 30 days."
     )
     assert forge.lane(honest) is Lane.FAST_LANE
+    assert told(forge, honest) == f"Signed by a key its author declared, first seen {BEGIN.day} {BEGIN:%B %Y}"
+    assert told(forge, stolen) == f"Signed by a key its author declared, first seen {forge.now.day} {forge.now:%B %Y}"
+    with forge.result.reading() as rows:
+        page = read.contributor(rows, MARA)
+    assert page is not None
+    assert Signal("Signed 10 of the last 10 commits with such a key", "signed") in page.signals
 
 
 @pytest.mark.parametrize(
@@ -210,7 +227,7 @@ def test_a_patch_lacks_nothing_and_a_round_that_was_not_read_yet_waits(forge: Fo
     forge.declare(keys["own"])
     forge.habit(keys["own"])
     patch = forge.judge(forge.send(None, as_patch=True))
-    assert (forge.signing(patch), forge.lane(patch)) == (None, Lane.FAST_LANE)
+    assert (forge.signing(patch), forge.lane(patch), told(forge, patch)) == (None, Lane.FAST_LANE, "")
     uri = forge.judge(forge.send(keys["own"]))
     assert forge.lane(uri) is Lane.FAST_LANE
     with forge.result.store.write() as txn:
@@ -231,3 +248,29 @@ def test_another_time_zone_says_nothing_beside_the_usual_key_and_is_forgotten_wh
     assert forge.codes(stolen) == ["signing_key_unknown"], "the person has both quarters now"
     write_settings(forge.result.store, REPO, RepositorySettings(shadow=False, version=2), forge.now)
     assert forge.result.value("select count(zone_band) from round_commits") == 0
+
+
+def test_the_page_says_how_many_commits_are_signed_and_by_whose_key(forge: Forge, keys: dict[str, KeyFile]) -> None:
+    assert told(forge, forge.send(keys["own"])) == "Signed by a key that its author does not declare"
+    assert told(forge, forge.send(None)) == "Not signed"
+    forge.declare(keys["own"])
+    with forge.result.store.write() as txn:
+        txn.execute("update round_commits set signed_by = null where place = 1")
+    seen = f"first seen {BEGIN.day} {BEGIN:%B %Y}"
+    uri = pull_uri(MARA, "sent1")
+    assert told(forge, uri) == f"1 of 2 commits signed by a key its author declared, {seen}"
+    forge.declare(keys["own"], "delete")
+    assert told(forge, uri) == "1 of 2 commits signed by a key that its author does not declare"
+
+
+def test_an_erased_person_leaves_no_commit_key_or_time_zone(
+    forge: Forge, keys: dict[str, KeyFile], tmp_path: Path
+) -> None:
+    forge.declare(keys["own"])
+    uri = forge.send(keys["own"])
+    assert forge.result.value("select count(zone_band) from round_commits where pull_uri = ?", [uri]) == 2
+    assert forge.result.value("select count(*) from declared_keys") == 1
+    erase(forge.result.store, MARA, "by_request", forge.now, folders_below(tmp_path))
+    for table in ("round_commits", "public_keys", "declared_keys"):
+        assert forge.result.value(f"select count(*) from {table}") == 0
+    assert forge.result.value("select count(*) from fetches where kind = 'signatures'") == 0
