@@ -270,6 +270,7 @@ def test_an_erased_person_leaves_no_commit_key_or_time_zone(
     uri = forge.send(keys["own"])
     assert forge.result.value("select count(zone_band) from round_commits where pull_uri = ?", [uri]) == 2
     assert forge.result.value("select count(*) from declared_keys") == 1
+    forge.result.store.tombstones.key = b"a key of the tests"
     erase(forge.result.store, MARA, "by_request", forge.now, folders_below(tmp_path))
     for table in ("round_commits", "public_keys", "declared_keys"):
         assert forge.result.value(f"select count(*) from {table}") == 0
