@@ -20,6 +20,7 @@ from ingest.lookups.peers import fetch_peer_assessments
 from ingest.lookups.people import fetch_identities, fetch_profiles, fetch_push_holders, want_profile
 from ingest.lookups.pull_numbers import read_pages
 from ingest.lookups.rounds import compare_kept, fetch_patches, fetch_runs
+from ingest.lookups.signatures import fetch_signatures
 from ingest.records import watched
 from ingest.records.derive import derive
 from ingest.records.pull_state import settle, settle_changed
@@ -76,6 +77,7 @@ def follow_mirrors() -> None:
     store, fetcher, folder, now = runtime.store, runtime.fetcher, runtime.mirror_folder, runtime.clock.now
     changes = fetch_mirrors(store, fetcher, folder, runtime.mirror_limits, store.wall, now)
     changes += read_history(store, fetcher, folder, now)
+    changes += fetch_signatures(store, fetcher, folder, store.wall)
     changes += find_landings(store, fetcher, folder, runtime.diff_folder)
     settle(store)
     changes += mine_followups(store, fetcher, folder, now, runtime.window_days)

@@ -29,6 +29,10 @@ MOST_LIFT = 0.02  # the most by which a person alone may raise P(clean) under a 
 LARGE = 1000  # changed lines with which a change is large: nobody should approve it unread
 # The weight from which a peer's word sends a change to a person; a lighter one is only shown.
 PEER_WEIGHT = 0.5
+# Days for which a signing key must have been declared, and for which a habit of signing looks back: a month, in which
+# the owner of a stolen account may notice it.
+KEY_DAYS = 30
+AWAY_DAYS = 30  # of silence after which another time zone beside another key is worth a look: holidays are shorter
 
 Condition = Literal[
     "certificate",
@@ -37,6 +41,7 @@ Condition = Literal[
     "newest_round",
     "account_changes",
     "silence",
+    "signing",
     "never_fast_paths",
     "enrichment",
     "tier",
@@ -45,8 +50,8 @@ Condition = Literal[
 
 # All but 'certificate': until one exists an operator's own T_HIGH opens the lane, and every page names it as such.
 CONDITIONS: tuple[Condition, ...] = (
-    *("verdict", "coverage", "newest_round", "account_changes", "silence", "never_fast_paths", "enrichment"),
-    *("tier", "audit"),
+    *("verdict", "coverage", "newest_round", "account_changes", "silence", "signing"),
+    *("never_fast_paths", "enrichment", "tier", "audit"),
 )
 
 
@@ -63,7 +68,7 @@ class Thresholds:
     opened or could open. `since` is the moment of the certificate, opening or shutting; None where unknown. `trust` is
     the s that the fast lane needs; with `two_ways` no single account but a seed may be able to end that trust. `r_low`
     is the highest content risk of the fast lane, `r_high` the lowest that needs a person. `conditions` are those of
-    `scoring.gate.decide` that hold; for `account_change_days` after a change of an account, and for as long after
+    `scoring.gate.conditions` that hold; for `account_change_days` after a change of an account, and for as long after
     `silent_days` without a sign of its author, a change is not fast-laned. Raises ValueError for NaN, for values
     outside their range, for a `t_high` below `t_low` and for an `r_high` at or below `r_low`.
     """

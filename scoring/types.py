@@ -232,6 +232,22 @@ class PeerFlag:
 
 
 @dataclass(frozen=True, slots=True)
+class Signing:
+    """A round that lacks the signature which its author's commits usually have.
+
+    `lacks`: a commit is 'unsigned', or signed with an 'unknown_key', which the author does not declare, or with a
+    'new_key', first seen `key_days` ago; 'unchecked': the commits could not be read yet. Of the author's last `checked`
+    commits `signed` were signed by a key of theirs. `has_moved`: its coarse time zone is none of the author's own.
+    """
+
+    lacks: Literal["unsigned", "unknown_key", "new_key", "unchecked"]
+    signed: int
+    checked: int
+    key_days: int | None = None
+    has_moved: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Circumstances:
     """The circumstances of one change at the moment of its decision, for the conditions of the fast lane.
 
@@ -244,7 +260,8 @@ class Circumstances:
     until the change is drawn. `closures` are the closures of the fast lane that hold for this change. `objected`: its
     author objects without an answer yet, or "maintainer": a maintainer does so in their name; `outdated`: another round
     of it was approved. None: unknown. `tests_failed`: CI failed on this round; where CI is unknown, `pending` says so.
-    `peer_flags` are those of peers whose word weighs enough.
+    `peer_flags` are those of peers whose word weighs enough. `signing` is None for an author who does not usually sign,
+    for a round that carries no signatures because it is a patch, and for one that lacks nothing.
     """
 
     judged_round: int | None = None
@@ -261,6 +278,7 @@ class Circumstances:
     outdated: bool | None = None
     tests_failed: bool = False
     peer_flags: tuple[PeerFlag, ...] = ()
+    signing: Signing | None = None
 
 
 @dataclass(frozen=True, slots=True)

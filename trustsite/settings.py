@@ -172,8 +172,8 @@ LANE_TRAFFIC: int = env.int("LANE_TRAFFIC", 50, validate=check.Range(min=0))
 LANE_CONDITIONS: list[str] = env.list(
     "LANE_CONDITIONS",
     [
-        *("verdict", "coverage", "newest_round", "account_changes", "silence", "never_fast_paths", "enrichment"),
-        *("tier", "audit"),
+        *("verdict", "coverage", "newest_round", "account_changes", "silence", "signing"),
+        *("never_fast_paths", "enrichment", "tier", "audit"),
     ],
     validate=conditions,
 )

@@ -56,14 +56,20 @@ class Commit:
 
 def read_commits(git: Git, commits: Sequence[str]) -> Iterator[Commit]:
     """Yield these commits in order, without those that cannot be read. Raises FetchProblem."""
-    with git.stream("cat-file", "--batch", "--buffer", given=commits) as output:
+    for commit_id, data in read_objects(git, commits):
+        yield parse_commit(commit_id, data)
+
+
+def read_objects(git: Git, commits: Sequence[str], index: Path | None = None) -> Iterator[tuple[str, bytes]]:
+    """Yield these commits' names and contents, cut at OBJECT_LIMIT, as `read_commits` does; `index` as in `Git.run`."""
+    with git.stream("cat-file", "--batch", "--buffer", given=commits, index=index) as output:
         for _ in commits:
             head = output.readline(1_000).split()
             if len(head) != 3 or not head[2].isdigit():
                 continue
             data = _read_object(output, int(head[2]))
             if head[1] == b"commit":
-                yield parse_commit(head[0].decode("ascii", "replace"), data)
+                yield head[0].decode("ascii", "replace"), data
 
 
 def _read_object(output: IO[bytes], size: int) -> bytes:

@@ -154,12 +154,20 @@ class Git:
         with _spool(given) as lines, _child(command, environment, lines, seconds, self.watch) as output:
             yield output
 
-    def ask(self, remote: Remote, *arguments: str, limit: int, seconds: float, file_bytes: int) -> bytes:
+    def ask(
+        self,
+        remote: Remote,
+        *arguments: str,
+        limit: int,
+        seconds: float,
+        file_bytes: int,
+        index: Path | None = None,
+    ) -> bytes:
         """Run a command that talks to a remote host. `file_bytes` bounds every file that it writes."""
         command = self._build_command(("-c", f"protocol.{_scheme(remote)}.allow=always", *_pins(remote), *arguments))
         if self.authorities is not None:
             command[1:1] = ["-c", f"http.sslCAInfo={self.authorities}"]
-        environment = self._build_environment(_scheme(remote), None)
+        environment = self._build_environment(_scheme(remote), index)
         with _child(command, environment, None, seconds, self.watch, file_bytes) as output:
             answer = output.read(limit + 1)
             if len(answer) > limit:

@@ -98,6 +98,7 @@ ADDED = (
     ("ingest_state", "resume_us bigint"),
     ("repository_settings", "publish varchar"),
     ("repository_settings", "publish_since timestamp"),
+    ("repository_settings", "time_zones boolean"),
 )
 # Until version 4 a pull request was drawn for the audit once for all its rounds: that draw now counts for the newest.
 DRAWN_ONCE = """

@@ -44,7 +44,8 @@ class RepositorySettings:
     those of `scoring.diff.globs`. `seeds_added` and `seeds_removed` are DIDs; `accepted_issuers` are DIDs and
     `organisation_domains` host names whose attestations count. In `shadow` mode lanes are shown as what they would be.
     `publish`: which lanes are told to everybody, as records and labels: none, those of decided pull requests, or also
-    those of open ones that need a human, after a fixed delay. `version` counts the changes.
+    those of open ones that need a human, after a fixed delay. `time_zones`: commits are read with their coarse time
+    zone, which is compared with the same person's alone. `version` counts the changes.
     """
 
     budget: float | None = None
@@ -60,6 +61,7 @@ class RepositorySettings:
     review: Mode = "deterministic"
     shadow: bool = True
     publish: Publish = "off"
+    time_zones: bool = False
     version: int = 0
 
     def as_json(self) -> dict[str, Any]:
@@ -195,7 +197,7 @@ def rules_under(default: RepositoryRules, settings: RepositorySettings) -> Repos
 # The settings of every watched repository; one that was never set is null.
 SETTINGS = """
 select w.repository_id, x.version, x.budget, x.alarm_budget, x.window_days, x.tier, x.never_fast_paths,
-  x.sensitive_paths, x.accepted_issuers, x.organisation_domains, x.shadow, x.publish, w.review,
+  x.sensitive_paths, x.accepted_issuers, x.organisation_domains, x.shadow, x.publish, x.time_zones, w.review,
   s.seeds_added, s.seeds_removed
 from watched_repositories w
 left join repository_settings x using (repository_id)

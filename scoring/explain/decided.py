@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from scoring.explain.findings import finding_name
-from scoring.explain.reasons import FLAG_NAMES
+from scoring.explain.reasons import FLAG_NAMES, days_ago
 from scoring.formatting import (
     count_of,
     number_of,
@@ -20,7 +20,7 @@ from scoring.formatting import (
     visible,
     visible_name,
 )
-from scoring.gate.decide import SHUT_LANE
+from scoring.gate.conditions import SHUT_LANE
 from scoring.thresholds import LARGE
 from scoring.types import Evidence, Lane, Param, ShownFinding, Verdict
 
@@ -314,6 +314,10 @@ CHANGE_CLAUSES: Mapping[str, Callable[[Params], str]] = {
     "approved_before": lambda params: "Changed after it was approved",
     "review_recommended": _flagged,
     "content_risk_above": lambda params: f"Content risk {risk_percent(number_of(params['risk']))}",
+    "returned_differently": lambda params: "Back without their key: worth a look",
+    "signature_missing": lambda params: "Usually signs commits; this is not signed",
+    "signing_key_unknown": lambda params: "Usually signs, but not with this key",
+    "signing_key_new": lambda params: f"Signed with a key first seen {days_ago(params['key_days'])}",
     "account_changed": lambda params: (
         "The author's account changed lately" if params["who"] == "author" else "A voucher's account changed lately"
     ),
@@ -326,6 +330,7 @@ LANE_CLAUSES: Mapping[str, Callable[[Params], str]] = {
     "no_content_verdict": lambda params: "Content review not finished",
     "content_partly_read": lambda params: f"Only {percent(number_of(params['coverage']))} could be scanned",
     "back_from_silence": lambda params: "Back after a long time: always reviewed",
+    "signature_unchecked": lambda params: "Signatures not checked yet",
     "trusted_denouncers": lambda params: (
         "1 trusted person warns about them"
         if count_of(params["count"]) == 1

@@ -64,6 +64,11 @@ WOULD_LIFT: Mapping[str, str | None] = {
     "account_unknown": "a look-up of the accounts behind it",
     "back_from_silence": "time since the contributor's return",
     "never_seen_before": "time since the contributor was first seen",
+    "returned_differently": "a signature with the contributor's earlier key",
+    "signature_missing": "a signature with a key that the contributor declares",
+    "signing_key_unknown": "a signature with a key that the contributor declares",
+    "signing_key_new": "a signature with an earlier key, or time",
+    "signature_unchecked": "a look at its commits' signatures",
     "never_fast_path": None,
     "paths_unknown": "a list of the files it touches",
     "enrichment_pending": "the end of the look-ups",
@@ -102,6 +107,24 @@ def _days(days: Param) -> str:
 
 def _say_silence(params: Params) -> str:
     return f"Back after {_days(params['days'])} away; fast lane again {_days(params['needed'])} after the return."
+
+
+def _say_usually(params: Params) -> str:
+    signed, checked = count_of(params["signed"]), count_of(params["checked"])
+    return f"They usually sign their commits ({signed} of the last {checked})"
+
+
+def _say_new_key(params: Params) -> str:
+    return (
+        f"{_say_usually(params)}; this is signed with a key that was first seen {days_ago(params['key_days'])}. A key "
+        f"counts after {_days(params['needed'])}."
+    )
+
+
+def days_ago(days: Param) -> str:
+    """Return how long ago a day was: today, yesterday, or a number of days."""
+    count = count_of(days)
+    return ("today", "yesterday")[count] if count < 2 else f"{count:,} days ago"
 
 
 def _touched(params: Params) -> str:
@@ -153,6 +176,16 @@ CONDITION_SENTENCES: Mapping[str, Callable[[Params], str]] = {
     "account_changed": _say_changed,
     "account_unknown": lambda params: "We do not know yet whether an account behind this changed lately.",
     "back_from_silence": _say_silence,
+    "returned_differently": lambda params: (
+        f"Back after {_days(params['away_days'])} without their earlier key, and from another time zone than before: "
+        "worth a look."
+    ),
+    "signature_missing": lambda params: f"{_say_usually(params)}; at least one commit here has no valid signature.",
+    "signing_key_unknown": lambda params: (
+        f"{_say_usually(params)}; this is signed with a key that they do not declare."
+    ),
+    "signing_key_new": _say_new_key,
+    "signature_unchecked": lambda params: f"{_say_usually(params)}; the commits here could not be checked yet.",
     "never_seen_before": lambda params: "This site had seen nothing by this contributor when this pull request came.",
     "never_fast_path": lambda params: f"The change touches {_touched(params)}; a person always reads that.",
     "paths_unknown": lambda params: "We do not know yet which files the change touches.",

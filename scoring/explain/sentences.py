@@ -381,6 +381,11 @@ PLAIN_SENTENCES: Mapping[str, str] = {
     "certificate_required": "The fast lane here needs a certificate, and there is none.",
     "account_changed": "An account behind this change changed lately.",
     "back_from_silence": "Back after a long time away.",
+    "returned_differently": "Back after some time, and not quite as before: worth a look.",
+    "signature_missing": "The contributor usually signs commits; this is not signed.",
+    "signing_key_unknown": "The contributor usually signs commits; this is signed with another key.",
+    "signing_key_new": "The contributor usually signs commits; this is signed with a new key.",
+    "signature_unchecked": "Look-up under way: the signatures of its commits.",
     "content_risk_high": "Content risk is high.",
     "content_risk_above": "Content risk is above the fast lane's limit.",
     "peer_flagged": "Another site that reads this forge sends it to a person.",
@@ -419,6 +424,12 @@ OWN_SENTENCES: Mapping[str, Callable[[Params], str]] = {
     "tests_failed": lambda params: "The tests of your pull request fail.",
     "never_seen_before": lambda params: "You were never seen here before this pull request.",
     "back_from_silence": lambda params: "You are back after a long time away.",
+    "returned_differently": lambda params: "You are back after some time, without your earlier key.",
+    "signature_missing": lambda params: "You usually sign your commits; this is not signed.",
+    "signing_key_unknown": lambda params: (
+        "You usually sign your commits; this is signed with a key you do not declare."
+    ),
+    "signing_key_new": lambda params: "You usually sign your commits; this is signed with a new key.",
     "objection_open": lambda params: (
         f"{'A maintainer objects in your name' if params.get('by') == 'maintainer' else 'You object'} to this "
         "judgement, so a person decides."

@@ -40,7 +40,13 @@ COLUMNS = (
     "organisation_domains",
     "shadow",
     "publish",
+    "time_zones",
 )
+# A repository that switches time zones off forgets those that were read for it.
+FORGET_ZONES = """
+update round_commits set zone_band = null
+where pull_uri in (select pull_uri from pull_requests where repository_id = ?)
+"""
 
 
 def take_settings(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
@@ -80,6 +86,8 @@ def write_settings(store: Store, repo_key: str, settings: RepositorySettings, ch
         columns |= {"set_at": changed_at, "publish_since": _publish_since(txn, before, settings, changed_at)}
         txn.upsert("repository_settings", [{"repository_id": before.number, **columns}])
         _write_seeds(txn, before.number, settings)
+        if not settings.time_zones:
+            txn.execute(FORGET_ZONES, [before.number])
         txn.execute(
             "update watched_repositories set review = ? where repository_id = ?", [settings.review, before.number]
         )

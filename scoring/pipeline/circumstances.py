@@ -23,8 +23,9 @@ from scoring.diff.paths import Touched, never_fast_kinds
 from scoring.formatting import display_name
 from scoring.pipeline.interventions import read_closed_pulls, read_open_objections, read_outdated_pulls
 from scoring.pipeline.peers import read_peer_flags
+from scoring.pipeline.signing import read_signing
 from scoring.thresholds import RepositoryRules
-from scoring.types import AccountChange, Attestation, Circumstances, Draw, LaneClosed, Pair, PeerFlag
+from scoring.types import AccountChange, Attestation, Circumstances, Draw, LaneClosed, Pair, PeerFlag, Signing
 
 State = Literal["valid", "missing", "expired", "revoked", "unverifiable"]
 
@@ -218,6 +219,7 @@ class _Facts:
     outdated: frozenset[str]
     failed: frozenset[str]
     peer_flags: Mapping[str, tuple[PeerFlag, ...]]
+    signing: Mapping[str, Signing]
 
 
 def read_circumstances(
@@ -268,6 +270,7 @@ def _read_facts(rows: Rows, moment: Moment, pulls: Sequence[Mapping[str, Any]]) 
         outdated=frozenset(read_outdated_pulls(rows)),
         failed=frozenset(row["pull_uri"] for row in rows.rows(FAILED)),
         peer_flags=read_peer_flags(rows, moment.now),
+        signing=read_signing(rows, moment.now),
     )
 
 
@@ -307,6 +310,7 @@ def _circumstances(
         outdated=pull["pull_uri"] in facts.outdated,
         tests_failed=pull["pull_uri"] in facts.failed,
         peer_flags=facts.peer_flags.get(pull["pull_uri"], ()),
+        signing=facts.signing.get(pull["pull_uri"]),
     )
 
 

@@ -19,7 +19,7 @@ import msgspec
 
 from ingest.store.database import Store
 from ingest.store.transaction import Rows
-from scoring.gate.decide import closed_reason
+from scoring.gate.conditions import closed_reason
 from scoring.pipeline.stored import People
 from scoring.types import LaneClosed, Reason
 

@@ -18,6 +18,7 @@ import msgspec
 
 from ingest.store.transaction import Rows
 from scoring.pipeline.stored import People, persons
+from scoring.queries.signing import RoundSignatures, round_signatures
 from scoring.queries.types import AuditAnswer, CiState, ContentReview
 from scoring.review.pending import READ_AGAIN
 from scoring.review.store import shown_findings, shown_flags
@@ -145,13 +146,14 @@ class Comment:
 class ChangeFacts:
     """Facts about a change; `run` is None where CI was not asked, `own` counts the author's own merges.
 
-    `comments` are the newest LISTED comments, oldest first.
+    `comments` are the newest LISTED comments, oldest first; `signatures` is None where nobody can tell.
     """
 
     run: CiRun | None
     owners: tuple[FileOwner, ...]
     own: int
     comments: tuple[Comment, ...] = ()
+    signatures: RoundSignatures | None = None
 
 
 class _Workflow(msgspec.Struct):
@@ -165,7 +167,7 @@ def change_facts(rows: Rows, uri: str) -> ChangeFacts:
     people = People(rows, (row["author_id"] for row in other_owners)).persons
     owners = tuple(FileOwner(people[row["author_id"]], row["merged"]) for row in other_owners)
     own = sum(row["merged"] for row in merge_counts if row["own"])
-    return ChangeFacts(ci_run(rows, uri), owners, own, comments(rows, uri))
+    return ChangeFacts(ci_run(rows, uri), owners, own, comments(rows, uri), round_signatures(rows, uri))
 
 
 def comments(rows: Rows, uri: str) -> tuple[Comment, ...]:

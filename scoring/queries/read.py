@@ -136,6 +136,7 @@ from scoring.queries.rounds import (
     repository_homes,
     rounds,
 )
+from scoring.queries.signing import RoundSignatures
 from scoring.queries.types import (
     AuditAnswer,
     Bin,

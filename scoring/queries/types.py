@@ -370,7 +370,7 @@ class Signal:
     """One thing that a contributor says of themselves, and whether something other than their word proves it."""
 
     what: str
-    proof: Literal["handle", "declared", "attested", "revoked", "unverifiable"]
+    proof: Literal["handle", "declared", "signed", "attested", "revoked", "unverifiable"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Nobody opens a lane by what they move alone: own records, whatever they say, leave P(clean) where it was."""
 
 import shutil
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -9,15 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as draw
 
+from scoring.gate.decide import decide_change
+from scoring.types import Circumstances, Content, Evidence, Lane, Signing
 from tests.attacks.played import Played, later, now
 from tests.conftest import count
 from tests.ingest.stream.frames import PULL, STATUS
 from tests.pipeline import OPEN_LANE, Later, Result, opened
+from tests.scoring.gate.test_conditions import arounds
+from tests.scoring.gate.test_gate import OPEN, contents, estimate, evidences
 from trustsite.world import World
 from trustsite.world.cast import PROJECTS
 from trustsite.world.network import iso
 
 TIDEPOOL = PROJECTS[1].name
+KEY = "sh.tangled.publicKey"
+LANES = list(Lane)  # the best is last
 
 
 def settled_pulls(result: Result, did: str) -> list[str]:
@@ -65,7 +72,7 @@ def test_taking_settled_work_back_changes_no_score(full: Played, after: Result, 
 NAMES = ("ruben", "sami", "goran", "alba", "mallory", "switcher", "noor")
 ACTIONS = draw.lists(
     draw.tuples(
-        draw.sampled_from(["vouch", "denounce", "pull", "status", "delete", "star", "profile", "repository"]),
+        draw.sampled_from(["vouch", "denounce", "pull", "status", "delete", "star", "profile", "repository", "key"]),
         draw.integers(0, 40),
         draw.sampled_from(["open", "closed", "merged"]),
     ),
@@ -120,8 +127,37 @@ def act(frames: Later, did: str, actions: list[Any], people: list[str], settled:
             frames.delete(did, PULL, settled[choice % len(settled)].rsplit("/", 1)[-1])
         elif kind == "repository":
             frames.repository(did, f"own{number}", repoDid=repositories[choice % len(repositories)])
+        elif kind == "key":
+            key = {
+                "name": word,
+                "key": f"ssh-ed25519 {'AAAA' * (choice + 1)} {word}",
+                "createdAt": iso(frames.first_us),
+            }
+            frames.commit(did, KEY, f"key{choice}", key)
         elif kind in ("star", "profile"):
             collection = STATUS.replace("repo.pull.status", "feed.star" if kind == "star" else "actor.profile")
             frames.commit(
                 did, collection, "self" if kind == "profile" else str(number), {"subject": people[choice % len(people)]}
             )
+
+
+SIGNINGS = draw.builds(
+    Signing,
+    draw.sampled_from(["unsigned", "unknown_key", "unchecked"]),
+    draw.integers(0, 40),
+    draw.integers(0, 40),
+    draw.none(),
+    draw.booleans(),
+) | draw.builds(Signing, draw.just("new_key"), draw.just(40), draw.just(40), draw.integers(0, 400), draw.booleans())
+
+
+@settings(max_examples=count(200, 10_000), deadline=None)
+@given(evidences, contents, arounds, SIGNINGS, draw.none() | draw.floats(0, 1))
+def test_no_signature_habit_or_time_zone_lifts_anybody(
+    evidence: Evidence, content: Content, around: Circumstances, signing: Signing, probability: float | None
+) -> None:
+    def lane(known: Signing | None) -> int:
+        inputs = evidence, estimate(probability), content, replace(around, signing=known), OPEN
+        return LANES.index(decide_change(*inputs)[0])
+
+    assert lane(signing) <= lane(None)

@@ -20,6 +20,7 @@ LABELS: Mapping[str, str] = {
     "tier": "Tier",
     "review": "Content review",
     "publish": "Publish lanes",
+    "time_zones": "Time zones of commits",
     "seeds_added": "Additional seeds",
     "seeds_removed": "Not trusted as seeds",
     "never_fast_paths": "Never fast-lane these paths",
@@ -47,6 +48,13 @@ PUBLISH_HINT = (
     "Public records that anybody can read and prove: each lane with its reasons about the change, from now on. Never a "
     "chance, trust or a voucher. People who object or opt out are left out. An admin of the site connects its account."
 )
+TIME_ZONES_HINT = (
+    "Each commit says how far its clock is from UTC. With this on, a quarter of the world is noted with the commits of "
+    "pull requests and compared with the same person's earlier ones, only where a person who usually signs comes back "
+    "without their key. It is never shown, and switching it off forgets it."
+)
+HINTS = {"publish": PUBLISH_HINT, "time_zones": TIME_ZONES_HINT}
+SWITCH = ("off", "on")
 CHOICES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "tier": (
         ("public", "Public: any pull request can be fast lane"),
@@ -61,6 +69,10 @@ CHOICES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("off", "Off: nothing is published"),
         ("decided", "Decided: each lane once its pull request is merged or closed"),
         ("delayed", "Delayed: also open ones that need a human, after a day"),
+    ),
+    "time_zones": (
+        ("off", "Off: the time zones of commits are not read"),
+        ("on", "On: compared with the same person's own, after a silence and without their key"),
     ),
 }
 
@@ -153,8 +165,7 @@ def with_dids(typed: Mapping[str, str], known: Mapping[str, str]) -> dict[str, s
 
 def _field(name: str, value: str, problem: str) -> Field:
     if name in CHOICES:
-        hint = PUBLISH_HINT if name == "publish" else ""
-        return Field(name, LABELS[name], "choice", value, problem, hint, choices=CHOICES[name])
+        return Field(name, LABELS[name], "choice", value, problem, HINTS.get(name, ""), choices=CHOICES[name])
     if name in ONE_A_LINE:
         return Field(name, LABELS[name], "lines", value, problem, ONE_A_LINE[name])
     return Field(name, LABELS[name], "figure", value, problem)
@@ -170,6 +181,7 @@ def typed_of(settings: RepositorySettings) -> dict[str, str]:
         "tier": settings.tier,
         "review": settings.review,
         "publish": settings.publish,
+        "time_zones": SWITCH[settings.time_zones],
     }
 
 
@@ -203,6 +215,8 @@ def _value(name: str, text: str) -> Any:
         return _share(text)
     if name == "window_days":
         return _days(text)
+    if name == "time_zones":
+        return _switch(text)
     return cast(Any, text[:40])
 
 
@@ -230,6 +244,12 @@ def _days(text: str) -> int | None:
     if not DAYS.fullmatch(text):
         raise ValueError("The window is a whole number of days.")
     return int(text)
+
+
+def _switch(text: str) -> bool:
+    if text not in SWITCH:
+        raise ValueError("This is either on or off.")
+    return text == "on"
 
 
 def change_words(changes: Mapping[str, Any]) -> tuple[str, ...]:

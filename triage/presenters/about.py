@@ -311,7 +311,8 @@ def _false_alarms(counts: Mapping[str, int]) -> str:
 def _never() -> tuple[str, ...]:
     return (
         "A person's place or origin, nationality, name, gender, language, picture, employer, address or "
-        "time zone. We do not ask for, guess or buy any of it. Maintainers may state a time zone, for quiet hours.",
+        "time zone. We do not ask for, guess or buy any of it. Maintainers may state a time zone, for quiet hours. "
+        "They may also have the rough time zone of commits compared with the same person's own; it is never shown.",
         "The author of a change, in its content review: neither name, handle, DID, e-mail, date nor history "
         "reaches the reviewer.",
         "Warnings by people that no seed trusts, and claims without proof. A repository "

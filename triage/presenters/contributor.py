@@ -43,6 +43,7 @@ PROOFS = {
     "handle": "Proven by its domain",
     "attested": "Confirmed by its issuer",
     "declared": "Declared, not used",
+    "signed": "Checked; opens no lane",
     "revoked": "Revoked by its issuer",
     "unverifiable": "Could not be proven",
 }

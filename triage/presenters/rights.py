@@ -28,7 +28,9 @@ SOURCES: Mapping[str, str] = {
     **dict.fromkeys(("events", "archived_events", "dead_letters"), NETWORK),
     "contributors": "the network's directory of identities, and your own server",
     **dict.fromkeys(("pull_requests", "vouches", "statuses", "repositories", "comments", "declarations"), NETWORK),
-    **dict.fromkeys(("patches", "pull_pages", "ci_runs", "push_holders"), "the servers that hold the repositories"),
+    **dict.fromkeys(
+        ("patches", "pull_pages", "ci_runs", "push_holders", "round_commits"), "the servers that hold the repositories"
+    ),
     **dict.fromkeys(
         ("labels", "marks", "trust", "features", "scores", "current_scores", "current_decisions"), COMPUTED
     ),
@@ -86,6 +88,7 @@ TABLE_WORDS: Mapping[str, str] = {
     "repository_aliases": "Names of repositories",
     "reviews": "Readings by a model",
     "scores": "Scores until now",
+    "round_commits": "Signatures of your commits",
     "seed_choices": "Choices of seeds",
     "seeds": "Where you are a seed",
     "server_members": "Members of servers",

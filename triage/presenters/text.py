@@ -64,6 +64,7 @@ CONDITION_WORDS: Mapping[str, str] = {
     "newest_round": "a judgement of the latest round",
     "account_changes": "no recent change of an account behind it",
     "silence": "an author without a long absence",
+    "signing": "the signature that its author's commits usually have",
     "never_fast_paths": "no file that always needs a person",
     "enrichment": "the end of all look-ups",
     "tier": "an attestation in the sensitive tier",

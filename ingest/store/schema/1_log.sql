@@ -105,7 +105,7 @@ create table hops (
 -- Look-ups on the network, so that a failed one is tried again later and a finished one is not.
 create table fetches (
   -- 'identity', 'push_holders', 'patch', 'ci', 'mirror', 'bluesky', 'pages', 'advisories', 'package', 'attestation',
-  -- 'git_reading'
+  -- 'git_reading', 'signatures'
   kind varchar not null,
   subject varchar not null,           -- DID, repository key, pull request and patch reference, package URL, or hash of a text
   outcome varchar not null,           -- 'found', 'absent', 'failed', 'wanted' (somebody asked for it)

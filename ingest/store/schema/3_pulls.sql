@@ -37,6 +37,18 @@ create table pull_rounds (
   primary key (pull_uri, round, patch_ref)
 );
 
+-- Commits of the rounds that name commits, read once from the knot; the objects themselves are not stored.
+create table round_commits (
+  pull_uri varchar not null,
+  patch_ref varchar not null,         -- as pull_rounds.patch_ref, 'compare:<base>..<head>'
+  commit_id varchar not null,
+  place integer not null,             -- in the round, the oldest is 0
+  signed_by varchar,                  -- fingerprint of the key whose valid signature it has; null: it has none
+  declared boolean not null,          -- the author of the pull request declared that key, before or after; never unset
+  zone_band integer,                  -- 0 to 3, a quarter of the offsets from UTC; null: the repository did not ask for it
+  primary key (pull_uri, patch_ref, commit_id)
+);
+
 -- Patches that were fetched; the bytes lie below DIFF_CORPUS_DIR.
 create table patches (
   pull_uri varchar not null,

@@ -167,6 +167,17 @@ create table public_keys (
   deleted_at timestamp
 );
 
+-- SSH keys that people declare now, by fingerprint as `ssh-keygen -l` prints it. A record that is written again may hold
+-- another key, so a key counts from its newest version.
+create view declared_keys as
+with keys as (
+  select author_id, changed_at as seen_at, try(from_base64(
+    regexp_extract(key, '^\s*[a-z0-9@.-]+\s+([A-Za-z0-9+/]+=*)', 1))) as wire
+  from public_keys where deleted_at is null
+)
+select author_id, 'SHA256:' || rtrim(to_base64(unhex(sha256(wire))), '=') as fingerprint, min(seen_at) as seen_at
+from keys where wire is not null and octet_length(wire) > 0 group by all;
+
 create table strings (
   uri varchar primary key,
   author_id integer not null,

@@ -13,7 +13,8 @@ create table repository_settings (
   organisation_domains varchar[] not null,  -- a did:web on one of these counts as such an issuer
   shadow boolean not null,            -- lanes are shown as they would be, without buttons to act on them
   publish varchar,                    -- lanes that are told to everybody: 'off', 'decided', 'delayed'; null: off
-  publish_since timestamp             -- when publishing was last switched on; null: it is off
+  publish_since timestamp,            -- when publishing was last switched on; null: it is off
+  time_zones boolean                  -- commits of pull requests are read with their coarse time zone; null: they are not
 );
 
 -- Seeds of one repository that its maintainers added to the people who may push, or removed from them.

@@ -13,11 +13,12 @@ from typing import Any
 
 from ingest.store.transaction import Rows
 from scoring.config.policy import Policy
-from scoring.formatting import display_name
+from scoring.formatting import display_name, things
 from scoring.models.registry import SHRUNK_RATE, clean_needed, shrunk_rate
 from scoring.pipeline.interventions import LEFT_OUT
 from scoring.pipeline.stored import CLAIMS, read_verdict
 from scoring.queries.people.scores import HIDDEN, hide_score, score, score_ground, scores_everywhere
+from scoring.queries.signing import signing_habit
 from scoring.queries.types import (
     ContributorPage,
     ContributorScore,
@@ -283,6 +284,8 @@ def _signals(rows: Rows, person: dict[str, Any]) -> Iterator[Signal]:
     keys = rows.value("select count(*) from public_keys where author_id = ? and deleted_at is null", [number])
     if keys:
         yield Signal("1 public key" if keys == 1 else f"{keys:,} public keys", "declared")
+    if habit := signing_habit(rows, number):
+        yield Signal(f"Signed {habit.signed} of the last {things(habit.checked, 'commit')} with such a key", "signed")
     newest = (
         "select links from profiles where author_id = ? and deleted_at is null order by changed_at desc, uri limit 1"
     )

@@ -6,7 +6,7 @@ import subprocess
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
@@ -37,6 +37,7 @@ class Work:
 
     folder: Path
     clock: datetime = DAY_ONE
+    zone: tzinfo = UTC
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -44,7 +45,7 @@ class Work:
             self.git("init", "-q", "-b", "main")
 
     def git(self, *arguments: str, given: bytes | None = None) -> str:
-        moment = self.clock.replace(tzinfo=UTC).isoformat()
+        moment = self.clock.replace(tzinfo=UTC).astimezone(self.zone).isoformat()
         environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.folder),
@@ -100,6 +101,16 @@ class Work:
         mails = self.patch(base)
         self.git("checkout", "-q", "main")
         return mails
+
+    def propose(self, base: str, changes: Sequence[tuple[str, Mapping[str, str | bytes | None]]]) -> tuple[str, str]:
+        """Commits that no branch has, as knots keep the head of a round: the commit before them, and the last."""
+        base = self.git("rev-parse", base)
+        self.git("checkout", "-q", "--detach", base)
+        for message, files in changes:
+            self.commit(message, files)
+        head = self.head()
+        self.git("checkout", "-q", "main")
+        return base, head
 
     def am(self, mails: bytes) -> str:
         """Take a series as knots do."""
@@ -245,6 +256,24 @@ class Watching:
             txn.append("patches", [{**kept, **counts, **claims, **by_git}])
             sql = "update pull_requests set round = ?, round_count = ?, patch_ref = ? where pull_uri = ?"
             txn.execute(sql, [number, number + 1, ref, uri])
+
+    def compare(self, base: str, head: str, did: str = "did:plc:ana22222222222222222222a") -> str:
+        """A pull request whose one round names two commits, seen now; its at-uri."""
+        uri = self.offer(b"", did, after=timedelta(0))
+        ref = f"compare:{base}..{head}"
+        with self.store.write() as txn:
+            for table in ("pull_requests", "pull_rounds", "patches"):
+                txn.execute(f"update {table} set patch_ref = ? where pull_uri = ?", [ref, uri])
+        return uri
+
+    def declare(self, key: str, did: str = "did:plc:ana22222222222222222222a", rkey: str = "key") -> str:
+        """A record of somebody's public key, seen now; its at-uri."""
+        uri = f"at://{did}/sh.tangled.publicKey/{rkey}"
+        moments = dict.fromkeys(("written_at", "seen_at", "changed_at"), self.present)
+        row = {"uri": uri, "record_cid": None, "name": rkey, "key": key, "deleted_at": None, **moments}
+        with self.store.write() as txn:
+            txn.upsert("public_keys", [{**row, "author_id": txn.person_ids([did], self.present)[did]}])
+        return uri
 
     def rows(self, sql: str, *params: object) -> list[dict[str, Any]]:
         with self.store.read() as rows:

@@ -317,6 +317,32 @@ def test_a_store_of_version_11_goes_on_at_its_cursor(tmp_path: Path) -> None:
     store.close()
 
 
+def test_a_store_of_version_14_keeps_its_settings_and_reads_no_time_zones(tmp_path: Path) -> None:
+    path = tmp_path / "old.duckdb"
+    Store.open(path).close()
+    with duckdb.connect(str(path)) as old:
+        old.execute("drop view declared_keys")
+        old.execute("drop table round_commits")
+        old.execute("alter table repository_settings drop column time_zones")
+        old.execute(
+            "insert into repository_settings by name select 1 as repository_id, 3 as version, "
+            "now()::timestamp as set_at, 'public' as tier, [] as never_fast_paths, [] as sensitive_paths, "
+            "[] as accepted_issuers, [] as organisation_domains, true as shadow"
+        )
+        old.execute(
+            "insert into public_keys values ('at://did:plc:a/sh.tangled.publicKey/k', 1, null, 'k', "
+            "'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHxx a laptop', now(), now(), now(), null), "
+            "('at://did:plc:a/sh.tangled.publicKey/odd', 1, null, 'odd', 'no key at all', now(), now(), now(), null)"
+        )
+        old.execute("update meta set value = '14' where key = 'schema_version'")
+    store = Store.open(path)
+    assert rows(store, "select version, time_zones from repository_settings") == [(3, None)]
+    assert rows(store, "select count(*) from round_commits") == [(0,)]
+    assert rows(store, "select fingerprint from declared_keys") == [
+        ("SHA256:44ACUiFfySnS9sMA7yW6LknMv/qS2exosIx2K+6pRRs",)
+    ]
+
+
 def test_a_store_of_version_9_keeps_its_draws_and_answers_which_no_estimated_lane_made(tmp_path: Path) -> None:
     path = tmp_path / "old.duckdb"
     Store.open(path).close()

@@ -23,7 +23,7 @@ PARAMS: dict[str, Param] = {
     **dict.fromkeys(
         ("waiting", "needed", "have", "count", "judged", "newest", "days", "most", "hops", "bad"), 1_234_567
     ),
-    **dict.fromkeys(("merged_here", "settled_here", "clean", "cases", "weeks"), 1_234_567),
+    **dict.fromkeys(("merged_here", "settled_here", "clean", "cases", "weeks", "key_days"), 1_234_567),
     **dict.fromkeys(("seed", "voucher", "name", "by", "missing", "place", "type", "kind", "who", "what"), "w" * 300),
     "scope": "site",
     "authors": True,

@@ -28,7 +28,7 @@ from scoring.formatting import (
     trust_bound,
     trust_figure,
 )
-from scoring.gate import decide
+from scoring.gate import conditions, decide
 from scoring.gate.decide import ORDINARY, judge, judge_change
 from scoring.models.registry import factors
 from scoring.review.schema import FailureReason
@@ -56,7 +56,7 @@ def line(evidence: Evidence, thresholds: Thresholds = SHUT, content: Content | N
 
 
 def codes_in_the_gate() -> set[str]:
-    sources = (inspect.getsource(module) for module in (decide, decide, in_force))
+    sources = (inspect.getsource(module) for module in (conditions, decide, in_force))
     calls = [node for source in sources for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
     made = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Reason"]
     written = {str(call.args[0].value) for call in made if isinstance(call.args[0], ast.Constant)}

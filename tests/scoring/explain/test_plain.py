@@ -20,7 +20,7 @@ from scoring.explain.sentences import (
     plain_sentence,
 )
 from scoring.explain.spoken import HELD, NO_PROBABILITY, SAMPLED, briefing, calibrated
-from scoring.gate.decide import STRENGTH
+from scoring.gate.conditions import STRENGTH
 from scoring.scanners import scanners
 from scoring.scanners._rules import rules
 from scoring.scanners.bandit_checks import CHECKS

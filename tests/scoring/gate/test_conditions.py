@@ -11,17 +11,8 @@ from hypothesis import strategies as st
 
 from scoring.explain.decided import explain
 from scoring.explain.sentences import SENTENCES, sentence, would_change
-from scoring.gate.decide import (
-    CHECKS,
-    NO_CHANGE,
-    ORDINARY,
-    STRENGTH,
-    TO_A_PERSON,
-    decide,
-    decide_change,
-    judge_change,
-    lane_conditions,
-)
+from scoring.gate.conditions import CHECKS, STRENGTH, TO_A_PERSON, lane_conditions
+from scoring.gate.decide import NO_CHANGE, ORDINARY, decide, decide_change, judge_change
 from scoring.thresholds import CONDITIONS, PEER_WEIGHT, Condition, Thresholds
 from scoring.types import (
     AccountChange,
@@ -34,6 +25,7 @@ from scoring.types import (
     LaneClosed,
     PeerFlag,
     Reason,
+    Signing,
 )
 from tests.scoring.gate.test_gate import BETTER, CLEAR, KNOWN, OPEN, contents, estimate, evidences
 
@@ -73,6 +65,10 @@ ALONE: list[tuple[dict[str, Any], str, Condition | None]] = [
     ({"around": replace(ORDINARY, account_changes=None)}, "account_unknown", "account_changes"),
     ({"around": replace(ORDINARY, silent_days=90)}, "back_from_silence", "silence"),
     ({"around": replace(ORDINARY, silent_days=None)}, "never_seen_before", "silence"),
+    ({"around": replace(ORDINARY, signing=Signing("unsigned", 38, 40))}, "signature_missing", "signing"),
+    ({"around": replace(ORDINARY, signing=Signing("unknown_key", 38, 40))}, "signing_key_unknown", "signing"),
+    ({"around": replace(ORDINARY, signing=Signing("new_key", 38, 40, 1))}, "signing_key_new", "signing"),
+    ({"around": replace(ORDINARY, signing=Signing("unchecked", 38, 40))}, "signature_unchecked", "signing"),
     ({"around": replace(ORDINARY, touched=("ci",))}, "never_fast_path", "never_fast_paths"),
     ({"around": replace(ORDINARY, touched=None)}, "paths_unknown", "never_fast_paths"),
     ({"around": replace(ORDINARY, pending=("identity",))}, "enrichment_pending", "enrichment"),
@@ -132,6 +128,28 @@ def test_a_change_of_an_account_counts_for_fourteen_days(who: Any, days: int, la
 @pytest.mark.parametrize(("days", "lane"), [(89, Lane.FAST_LANE), (90, Lane.NORMAL_QUEUE), (91, Lane.NORMAL_QUEUE)])
 def test_ninety_days_of_silence_are_too_many(days: int, lane: Lane) -> None:
     assert lane_and_codes(replace(ORDINARY, silent_days=days))[0] is lane
+
+
+@pytest.mark.parametrize(
+    ("lacks", "moved", "days", "is_told"),
+    [
+        ("unsigned", True, 30, True),
+        ("unknown_key", True, 31, True),
+        ("new_key", True, 90, True),
+        ("unsigned", True, 29, False),
+        ("unsigned", True, None, False),
+        ("unsigned", False, 90, False),
+        (None, False, 90, False),
+    ],
+)
+def test_another_time_zone_counts_only_beside_another_key_after_a_silence(
+    lacks: Any, moved: bool, days: int | None, is_told: bool
+) -> None:
+    signing = None if lacks is None else Signing(lacks, 38, 40, 1 if lacks == "new_key" else None, moved)
+    without_silence = replace(OPEN, conditions=tuple(name for name in CONDITIONS if name != "silence"))
+    codes = lane_and_codes(replace(ORDINARY, signing=signing, silent_days=days), thresholds=without_silence)[1]
+    assert ("returned_differently" in codes) is is_told
+    assert (codes[:1] == ["returned_differently"]) is is_told
 
 
 def test_an_operators_own_threshold_opens_the_lane_unless_a_certificate_is_asked_for() -> None:
@@ -235,6 +253,16 @@ arounds = st.builds(
     objected=st.none() | st.booleans(),
     outdated=st.none() | st.booleans(),
     tests_failed=st.booleans(),
+    signing=st.none()
+    | st.builds(
+        Signing,
+        st.sampled_from(["unsigned", "unknown_key", "unchecked"]),
+        st.integers(4, 40),
+        st.just(40),
+        st.none(),
+        st.booleans(),
+    )
+    | st.builds(Signing, st.just("new_key"), st.integers(4, 40), st.just(40), st.integers(0, 29), st.booleans()),
     peer_flags=st.lists(st.builds(PeerFlag, st.text(), st.text(), st.floats(0, 1), st.integers(0)), max_size=2).map(
         tuple
     ),
@@ -319,8 +347,12 @@ def test_what_is_fast_laned_meets_everything_that_was_asked(
     assert (around.objected, around.outdated, around.tests_failed) == (False, False, False)
 
 
-# Whatever nobody looked at, and what of a person or a change may be unknown.
-UNKNOWN = [field.name for field in fields(Circumstances) if getattr(Circumstances(), field.name) is None]
+# Whatever nobody looked at, and what of a person or a change may be unknown. Most people have no habit of signing.
+UNKNOWN = [
+    field.name
+    for field in fields(Circumstances)
+    if getattr(Circumstances(), field.name) is None and field.name != "signing"
+]
 
 
 @given(evidences, contents, st.floats(0.9, 1))
@@ -347,6 +379,6 @@ def test_missing_anything_never_leads_to_the_fast_lane(
 
 def test_every_circumstance_that_can_be_unknown_is_asked_about() -> None:
     # Unknown, these say 'public', 'not_asked', which counts as missing, and False, beside a pending look-up of CI; no
-    # site has to have peers.
-    kept = {"tier", "attestation", "tests_failed", "peer_flags"}
+    # site has to have peers. A round that was not looked at yet lacks its signatures, as "unchecked".
+    kept = {"tier", "attestation", "tests_failed", "peer_flags", "signing"}
     assert set(UNKNOWN) == {field.name for field in fields(Circumstances)} - kept

@@ -15,7 +15,7 @@ from scoring.scanners._rules import Rule, rules
 from scoring.scanners.submission import Knowledge, Submission
 from scoring.scanners.whole_files import whole_files
 from scoring.thresholds import CONDITIONS, Thresholds
-from scoring.types import AccountChange, Circumstances, Content, Draw, Evidence, LaneClosed, PeerFlag
+from scoring.types import AccountChange, Circumstances, Content, Draw, Evidence, LaneClosed, PeerFlag, Signing
 from tests.scoring.diff.patched import patch
 from tests.scoring.diff.patches import SUM, mail, one_line
 from tests.scoring.scanners.written import PATH
@@ -93,6 +93,7 @@ OTHERWISE: dict[str, dict[str, tuple[Any, ...]]] = {
         "objected": (None, True),
         "outdated": (None, True),
         "tests_failed": (True,),
+        "signing": (Signing("unsigned", 38, 40), Signing("new_key", 38, 40, 1), Signing("unchecked", 4, 5)),
         "peer_flags": ((PeerFlag("peer.example", "at://did:plc:peer/org.sunstead.assessment/a", 0.6, 80),),),
     },
 }

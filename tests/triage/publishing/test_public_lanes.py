@@ -15,7 +15,7 @@ from ingest.store.database import StreamClock
 from ingest.store.transaction import Transaction
 from scoring.config.repository import DEFAULTS, watched_repository
 from scoring.explain.decided import CHANGE_CLAUSES, CLAUSES
-from scoring.gate.decide import STRENGTH
+from scoring.gate.conditions import STRENGTH
 from scoring.handlers.settings import write_settings
 from scoring.queries import read
 from scoring.queries.read import DELAY, PUBLIC_REASONS, PublicLane

@@ -105,6 +105,17 @@ def test_a_maintainer_and_an_admin_change_and_the_log_tells_what_was_before(clie
     assert OutboxEntry.objects.get().payload["settings"]["version"] == 1
 
 
+def test_time_zones_are_off_until_a_maintainer_switches_them_on(client: Client) -> None:
+    signed_in(client, ANA, REPO)
+    assert (
+        "compared with the same person&#x27;s earlier ones" in client.get(PLACE, {"repository": REPO}).content.decode()
+    )
+    done = client.post(PLACE, form(time_zones="on"), follow=True)
+    assert RepositoryChoice.objects.get().settings["time_zones"] is True
+    assert Change.objects.get().details["changes"]["time_zones"] == [False, True]
+    assert "Time zones of commits: off, now on." in done.content.decode()
+
+
 def test_what_nobody_watches_has_no_settings(client: Client) -> None:
     signed_in(client, ANA, "")
     assert client.get(PLACE, {"repository": "did:plc:nobody"}).status_code == 404
@@ -123,6 +134,7 @@ WRONG: list[tuple[str, str, str]] = [
     ("window_days", "\u0663", "a whole number of days"),
     ("tier", "secret", "public or sensitive"),
     ("review", "openai", "none of the three"),
+    ("time_zones", "sometimes", "either on or off"),
     ("never_fast_paths", "\n".join(f"a{n}" for n in range(10_000)), "At most 200 lines, not 10,000"),
     ("never_fast_paths", "[z-a]", "cannot be read"),
     ("sensitive_paths", "a" * 301, "at most 300 characters"),
@@ -145,7 +157,7 @@ def test_what_cannot_be_used_is_refused_in_words_and_stays_in_its_field(
     words = refused.content.decode()
     assert sentence in words
     assert "Not saved, nothing changed" in words
-    assert field in ("tier", "review") or typed[:40].splitlines()[0] in words
+    assert field in ("tier", "review", "time_zones") or typed[:40].splitlines()[0] in words
     assert not Change.objects.exists()
     assert not OutboxEntry.objects.exists()
 

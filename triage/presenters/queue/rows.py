@@ -21,6 +21,7 @@ from scoring.queries.read import (
     Queue,
     QueueGroup,
     QueueRow,
+    RoundSignatures,
     TrustExplanation,
     hidden_words,
 )
@@ -394,7 +395,22 @@ def fact_lines(facts: ChangeFacts) -> tuple[tuple[str, str], ...]:
     known = [f"{visible(owner.person.name)} {owner.merged:,}" for owner in facts.owners]
     if known or facts.own:
         lines.append(("Same files", f"merged before: {', '.join([*known, f'the author {facts.own:,}'])}"))
+    if facts.signatures:
+        lines.append(("Signature", signature_words(facts.signatures)))
     return tuple(lines)
+
+
+def signature_words(signatures: RoundSignatures) -> str:
+    """Say how many of a round's commits are signed, by whose key, and when that was first seen."""
+    commits, declared = signatures.commits, signatures.declared
+    share = "Signed" if declared == commits else f"{declared} of {commits} commits signed"
+    if signatures.key_seen_at is not None:
+        seen = f"{signatures.key_seen_at.day} {signatures.key_seen_at:%B %Y}"
+        return f"{share} by a key its author declared, first seen {seen}"
+    if not signatures.signed:
+        return "Not signed"
+    share = "Signed" if signatures.signed == commits else f"{signatures.signed} of {commits} commits signed"
+    return f"{share} by a key that its author does not declare"
 
 
 def tiles(queue: Queue) -> tuple[Tile, ...]:
