@@ -9,7 +9,7 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from email.utils import parsedate_to_datetime
@@ -33,6 +33,8 @@ ANSWERS_A_STALL = 20  # with this many answers for each stall a domain is busy a
 REMEMBERED = 200  # requests to a domain
 # Second-level labels under which a country's registry sells names, besides those of two letters.
 _SECOND = frozenset(("com", "edu", "gob", "gov", "ltd", "mil", "net", "nom", "org", "plc"))
+# Seconds between the beginnings of two requests to a host that asks for that (crates.io/data-access).
+BETWEEN: Mapping[str, float] = {"crates.io": 1.0}
 is_look_up: ContextVar[bool] = ContextVar("is_look_up", default=False)  # True in threads that run look-ups
 
 
@@ -88,6 +90,7 @@ class Manners:
         self._under_way: dict[str, int] = {}
         self._quiet: dict[str, float] = {}
         self._domains: dict[str, _Domain] = {}
+        self._free_from: dict[str, float] = {}  # hosts of BETWEEN
 
     @contextmanager
     def place(self, host: str, leash: Leash) -> Generator[None]:
@@ -119,8 +122,17 @@ class Manners:
             while self._under_way.get(host, 0) >= self._at_a_time:
                 self._changed.wait(min(leash.left(), SLICE_SECONDS))
                 self._refuse_while_quiet(host)
+            self._take_turn(host, leash)
             self._under_way[host] = self._under_way.get(host, 0) + 1
             self._domain(host).under_way += 1
+
+    def _take_turn(self, host: str, leash: Leash) -> None:
+        """Wait within the leash until a host that wants rest between two requests has had it."""
+        if host not in BETWEEN:
+            return
+        while (seconds_left := self._free_from.get(host, 0.0) - time.monotonic()) > 0:
+            self._changed.wait(min(seconds_left, leash.left(), SLICE_SECONDS))
+        self._free_from[host] = time.monotonic() + BETWEEN[host]
 
     def _take_domain(self, host: str, leash: Leash) -> None:
         """Wait briefly for a place of the domain. Raises FetchProblem if there is none, or if it stalls too often."""

@@ -61,16 +61,20 @@ def is_public(address: str) -> bool:
 class Order:
     """The parts of a request: JSON, which makes it a POST, a token for this host, and `once` to never resend it.
 
+    `agent` names the sender in its own way, for hosts that ask for somebody to write to.
+
     A query may be sent again after a broken connection; a request that changes something may not.
     """
 
     body: bytes | None = None
     bearer: str = ""
     once: bool = False
+    agent: str = ""
 
     @property
     def headers(self) -> dict[str, str]:
         headers = {"Authorization": f"Bearer {self.bearer}"} if self.bearer else {}
+        headers |= {"User-Agent": self.agent} if self.agent else {}
         return headers if self.body is None else headers | {"Content-Type": "application/json"}
 
 

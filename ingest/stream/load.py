@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from ingest.atproto.syntax import IS_TID, ordered
 from ingest.clock import from_microseconds, to_microseconds
 from ingest.records.dead_letters import add_letters, count_dropped, letter
-from ingest.records.registry import VOUCH, Registry
+from ingest.records.registry import ACCOUNT_CLAIM, VOUCH, Registry
 from ingest.store.archive import LAST, all_events
 from ingest.store.contributors import EVENT_ID, Hour, sentence
 from ingest.store.database import Store
@@ -92,6 +92,7 @@ def append_events(
     (ingest/store/contributors.py).
     """
     events = _without_others_assessments(txn.registry, arriving.events)
+    events = _without_strangers_claims(txn, events, first_seen)
     events = _without_unchanged(txn, events) if arriving.listed else events
     sizes = events.sizes()
     # An event that is not a commit has an id made from its text in the log.
@@ -123,6 +124,20 @@ def _without_others_assessments(registry: Registry, events: Events) -> Events:
         return events
     named = enumerate(zip(events.dids, events.collections, strict=True))
     return events.without([place for place, names in named if not registry.is_stored(*names)])
+
+
+def _without_strangers_claims(txn: Transaction, events: Events, first_seen: Mapping[str, datetime]) -> Events:
+    """Return the events without claims on accounts by people who have done nothing on Tangled."""
+    if ACCOUNT_CLAIM not in events.collections:
+        return events
+    authors = enumerate(zip(events.dids, events.collections, strict=True))
+    return events.without(
+        [
+            place
+            for place, (did, name) in authors
+            if name == ACCOUNT_CLAIM and did not in first_seen and not txn.arrivals.is_seen(did)
+        ]
+    )
 
 
 def _are_commits(table: pa.Table) -> pa.ChunkedArray:
@@ -451,7 +466,7 @@ def _find_first_named(store: Store, commits: Iterable[Key]) -> dict[str, tuple[i
     first_named: dict[str, tuple[int, datetime]] = {}
     for place, did, collection, rkey, time_us in commits:
         # Only a vouch names another person than its author, in its key.
-        if did in seen_since and (collection != VOUCH or rkey in seen_since):
+        if collection == ACCOUNT_CLAIM or (did in seen_since and (collection != VOUCH or rkey in seen_since)):
             continue
         for person in store.registry.people_named(did, collection, rkey):
             if person not in seen_since and person not in first_named:

@@ -120,6 +120,9 @@ class Runtime:
     bluesky_api: str
     appview_url: str | None  # None: pull requests have no number
     ask_advisories: bool  # True if OSV and deps.dev may learn which packages pull requests name
+    claim_signers: frozenset[str]  # DIDs whose signature on a claim counts
+    ask_registries: bool  # True if registries of packages may learn whom this site looks at
+    contact: str  # how a registry reaches whoever runs this site; "" for nobody
     diff_folder: Path
     patch_limit: int
     mirror_folder: Path

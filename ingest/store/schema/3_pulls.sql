@@ -183,6 +183,11 @@ create table ref_updates (
 -- Facts from outside the stream. Features read them as of a time: for each key the newest row known by that time.
 -- 'plc': created_at and tombstoned (times), handle_changes, pds_moves, key_rotations, recoveries (counts up to that time).
 -- 'bluesky': followers, follows, posts (counts), created_at.
+-- 'document': an address that a DID document calls its own too, as key; value 'claimed'.
+-- 'keytrace': an account elsewhere as key ('github:ana'), value the DID of the signer who confirmed it.
+-- 'link': an address that a person calls theirs, as key; value 'mutual' if what is there names them too, else 'claimed'.
+-- 'npm', 'crates.io', 'pypi': since, packages, newest, downloads of the account or project in evidence_uri.
+-- 'repository': collections, the number of authorities of the records in the person's repository.
 -- 'deps.dev': published_at (time), deprecated (true, false), licences (JSON list), of a package in one version.
 create table signals (
   subject varchar not null,           -- DID, at-uri or package URL

@@ -167,6 +167,21 @@ create table public_keys (
   deleted_at timestamp
 );
 
+-- Accounts elsewhere that people call theirs (dev.keytrace.claim); what is proven of them stands in `signals`.
+create table account_claims (
+  uri varchar primary key,
+  author_id integer not null,
+  record_cid varchar,
+  type varchar not null,              -- 'github', 'npm', 'dns', …
+  subject varchar not null,           -- the account's name there
+  claim_uri varchar not null,         -- where its owner names the DID
+  status varchar not null,            -- the author's own word: 'verified', 'failed', 'retracted'
+  written_at timestamp not null,
+  seen_at timestamp not null,
+  changed_at timestamp not null,
+  deleted_at timestamp
+);
+
 create table strings (
   uri varchar primary key,
   author_id integer not null,

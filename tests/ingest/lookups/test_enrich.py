@@ -16,7 +16,7 @@ from ingest.clock import waiting_time
 from ingest.errors import FetchProblem
 from ingest.http.fetcher import Fetcher
 from ingest.lookups.engine import Due, forget_future
-from ingest.lookups.people import DUE_IDENTITIES, fetch_profiles, public_profile, want_profile
+from ingest.lookups.people import DUE_IDENTITIES, fetch_profiles, public_profile, want_person
 from tests.ingest.lookups.asked import KNOT, NOW, World, did
 from tests.ingest.peer import Start, response
 from tests.waiting import ends_by_itself, wait_for
@@ -282,15 +282,15 @@ def test_who_is_looked_at_is_asked_for_once_where_they_declare_it(world: World) 
     asked = serve(world)
     declare(world, "ana")
     declare(world, "mara", bluesky=False)
-    assert not want_profile(world.store, did("mara"), world.wall)
-    assert not want_profile(world.store, "did:plc:nobody", world.wall)
-    assert want_profile(world.store, ANA, world.wall)
-    assert not want_profile(world.store, ANA, world.wall)
+    assert not want_person(world.store, did("mara"), world.wall)
+    assert not want_person(world.store, "did:plc:nobody", world.wall)
+    assert want_person(world.store, ANA, world.wall)
+    assert not want_person(world.store, ANA, world.wall)
     assert fetched(world) == 1
-    assert not want_profile(world.store, ANA, world.wall)
+    assert not want_person(world.store, ANA, world.wall)
     world.now += timedelta(days=8)
     assert fetched(world) == 0  # nobody has looked since
-    assert want_profile(world.store, ANA, world.wall)
+    assert want_person(world.store, ANA, world.wall)
     assert fetched(world) == 1
     assert asked == [ANA, ANA]
 
