@@ -109,7 +109,7 @@ def append_events(
         columns = columns.take(pa.array(fresh))
     columns, commit_texts = shorten(columns, _are_commits(columns))
     txn.long_texts.write(texts | commit_texts)
-    txn.register_people({did: seen_at for did, seen_at in first_seen.items() if not txn.arrivals.is_seen(did)})
+    txn.register_people({did: seen_at for did, seen_at in first_seen.items() if txn.arrivals.seen_since(did) is None})
     last_seq = txn.value(LAST)
     columns = columns.append_column("event_seq", pa.array(np.arange(last_seq + 1, last_seq + 1 + len(columns))))
     txn.arrivals.note_revisions(order.newest)
@@ -127,17 +127,16 @@ def _without_others_assessments(registry: Registry, events: Events) -> Events:
 
 
 def _without_strangers_claims(txn: Transaction, events: Events, first_seen: Mapping[str, datetime]) -> Events:
-    """Return the events without claims on accounts by people who have done nothing on Tangled."""
+    """Return the events without claims on accounts by people of whom no earlier record was seen."""
     if ACCOUNT_CLAIM not in events.collections:
         return events
-    authors = enumerate(zip(events.dids, events.collections, strict=True))
-    return events.without(
-        [
-            place
-            for place, (did, name) in authors
-            if name == ACCOUNT_CLAIM and did not in first_seen and not txn.arrivals.is_seen(did)
-        ]
-    )
+
+    def is_strangers(did: str, time_us: int) -> bool:
+        since = txn.arrivals.seen_since(did) or first_seen.get(did)
+        return since is None or to_microseconds(since) > time_us
+
+    named = enumerate(zip(events.collections, events.dids, events.times_us, strict=True))
+    return events.without([place for place, (name, *rest) in named if name == ACCOUNT_CLAIM and is_strangers(*rest)])
 
 
 def _are_commits(table: pa.Table) -> pa.ChunkedArray:
