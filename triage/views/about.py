@@ -168,6 +168,7 @@ def facts_from_settings(readers: tuple[int, int] | None) -> Facts:
         profiles=settings.BLUESKY_API,
         forge=settings.APPVIEW_URL,
         asks_advisories=settings.ASK_ADVISORIES,
+        asks_registries=settings.ASK_REGISTRIES,
         objection_days=DAYS,
         is_recording=settings.STREAM_CLOCK,
         false_alarms=false_alarms() if readers is not None else {},

@@ -154,6 +154,8 @@ def test_about_names_budget_window_hosts_and_days_as_they_are_set(settings: Sett
         assert words in told
     assert "To osv.dev and deps.dev: names and versions" in told
     assert "To osv.dev and deps.dev: nothing" in about(settings, ASK_ADVISORIES=False)
+    assert "npm, crates.io and PyPI" not in told
+    assert "To npm, crates.io and PyPI: the accounts" in about(settings, ASK_REGISTRIES=True)
 
 
 def test_about_names_the_audits_share_of_each_kind_of_lane(settings: Settings) -> None:
