@@ -96,7 +96,7 @@ HELP: Mapping[str, str] = {
     "Trust now": "Structural trust without that vouch. 0 means that no path is known.",
     "Record": "Clean: merged, without a revert or fix in the days after. Not counted yet: those days are not over. A "
     "pull request that was not merged does not count.",
-    "Proven or claimed": "Proven: somebody else confirms it, by a signature or by naming them in turn. Read: a service "
+    "Proven or claimed": "Proven: somebody else confirms it, by a signature or by naming them in turn. Told: a service "
     "says so of their account. Claimed: only they say so. Nothing of this moves a score or a lane.",
     # The leaderboard.
     "Rank": "The order by the chosen column, as these seeds see it. It does not measure a person.",

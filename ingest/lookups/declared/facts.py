@@ -14,7 +14,9 @@ from ingest.store.transaction import Transaction
 
 WEEK = timedelta(days=7)
 KEPT = WEEK + DAY  # a look-up that is due after a week has a day to succeed before its answer no longer counts
-CLAIM, LINK, DOCUMENT = "keytrace", "link", "document"
+CLAIM, LINK, DOCUMENT, REPOSITORY = "keytrace", "link", "document", "repository"
+NPM, CRATES, PYPI = "npm", "crates.io", "pypi"
+ASKED = (CLAIM, LINK, REPOSITORY, NPM, CRATES, PYPI)  # sources whose facts are looked up here
 MUTUAL, CLAIMED = "mutual", "claimed"
 
 # A rewritten claim counts again once it is proven again.
@@ -26,6 +28,7 @@ from signals s where source = '{CLAIM}' and not exists (
   from profiles p join contributors c on c.contributor_id = p.author_id
   where c.did = s.subject and p.deleted_at is null and contains(p.links, '"' || s.key || '"')
 ) and not exists (from signals d where d.source = '{DOCUMENT}' and d.subject = s.subject and d.key = s.key)
+or source in {ASKED} and expires_at <= $wall
 """
 
 
@@ -60,16 +63,21 @@ def note_facts(facts: Facts) -> Note:
 
 
 def withdraw(store: Store) -> int:
-    """Delete facts whose claim or link was deleted, retracted or rewritten; return how many."""
+    """Delete facts whose claim or link was deleted, retracted or rewritten, and expired ones; return how many."""
+    params = {"wall": store.wall()}
     with store.read() as rows:
-        if not rows.value(f"select count(*) {WITHDRAWN}"):
+        if not rows.value(f"select count(*) {WITHDRAWN}", params):
             return 0
     with store.write() as txn:
-        return len(txn.rows(f"delete from signals where rowid in (select s.rowid {WITHDRAWN}) returning subject"))
+        sql = f"delete from signals where rowid in (select s.rowid {WITHDRAWN}) returning subject"
+        return len(txn.rows(sql, params))
 
 
 def write_facts(txn: Transaction, results: Sequence[Found[Facts]], sources: Sequence[str], now: datetime) -> None:
-    """Replace the facts of these sources by what was found; an equal one keeps the time when it was first known."""
+    """Replace the facts of these sources by what was found; an equal one keeps the time when it was first known.
+
+    `now` is the present of records. Facts expire by the wall clock, by which they are asked for again.
+    """
     answers = {result.row["subject"]: result.answer for result in results if isinstance(result.answer, Facts)}
     stored = txn.rows(
         "select * from signals where list_contains(?, source) and subject in (select unnest(?))",
@@ -80,7 +88,8 @@ def write_facts(txn: Transaction, results: Sequence[Found[Facts]], sources: Sequ
     for did, facts in answers.items():
         for fact in facts.found:
             first_known = known_from.get((did, fact.source, fact.key, fact.value), now)
-            rows.append(_signal_row(did, fact, first_known, now))
+            times = {"observed_at": now, "known_from": first_known, "expires_at": txn.wall() + KEPT}
+            rows.append(_signal_row(did, fact) | times)
     txn.execute(
         "delete from signals where list_contains(?, source) and subject in (select unnest(?))",
         [list(sources), list(answers)],
@@ -88,15 +97,6 @@ def write_facts(txn: Transaction, results: Sequence[Found[Facts]], sources: Sequ
     txn.append("signals", rows)
 
 
-def _signal_row(did: str, fact: Fact, known_from: datetime, now: datetime) -> dict[str, object]:
-    return {
-        "subject": did,
-        "source": fact.source,
-        "key": fact.key,
-        "value": fact.value,
-        "observed_at": now,
-        "known_from": known_from,
-        "expires_at": now + KEPT,
-        "evidence_uri": fact.evidence,
-        "declared_by": did,
-    }
+def _signal_row(did: str, fact: Fact) -> dict[str, object]:
+    names = {"subject": did, "source": fact.source, "key": fact.key, "value": fact.value}
+    return names | {"evidence_uri": fact.evidence, "declared_by": did}

@@ -18,7 +18,17 @@ from ingest.atproto.record_proof import ProofProblem
 from ingest.errors import FetchProblem
 from ingest.http.fetcher import Fetcher
 from ingest.lookups.declared.claims import check_claim
-from ingest.lookups.declared.facts import CLAIM, DOCUMENT, LINK, Fact, Facts, note_facts, withdraw, write_facts
+from ingest.lookups.declared.facts import (
+    CLAIM,
+    DOCUMENT,
+    LINK,
+    REPOSITORY,
+    Fact,
+    Facts,
+    note_facts,
+    withdraw,
+    write_facts,
+)
 from ingest.lookups.declared.links import check_link
 from ingest.lookups.engine import Due, Found, Kind, Row, Wall, fetch
 from ingest.store.database import Store
@@ -123,7 +133,7 @@ def _refuse_closed(problem: FetchProblem) -> None:
         raise problem
 
 
-FOOTPRINT, REPOSITORY = "footprint", "repository"
+FOOTPRINT = "footprint"
 DESCRIPTION_LIMIT = 1_000_000  # bytes
 WITH_SERVER = "select contributor_id from contributors where pds is not null and account_status <> 'deleted'"
 DUE_FOOTPRINTS = f"""

@@ -231,7 +231,7 @@ def contributor(rows: Rows, did: str, viewer: str | None = None) -> ContributorP
         account_status=person["account_status"],
         stored=(*_stored(rows, number, did), ("warnings received", warnings)),
         record=record_of(rows, number),
-        signals=read_signals(rows, person, overall.as_of),
+        signals=read_signals(rows, person),
     )
 
 

@@ -21,7 +21,7 @@ order by k.checked_at desc, k.uri limit 3
 KNOWN = """
 select source, key, value, evidence_uri from signals
 where subject = ? and source in ('keytrace', 'link', 'npm', 'crates.io', 'pypi', 'repository')
-  and (expires_at is null or expires_at > ?) order by source, key
+order by source, key
 """
 CLAIMS = """
 select uri, type, subject, claim_uri from account_claims
@@ -53,9 +53,9 @@ REGISTRIES = {"npm": "npm", "crates.io": "crates.io", "pypi": "PyPI"}
 DOWNLOADS = {"npm": "downloads a week", "crates.io": "downloads in all"}
 
 
-def read_signals(rows: Rows, person: Mapping[str, Any], as_of: datetime) -> tuple[Signal, ...]:
-    """Return what is known of a contributor as of a time, the proven first."""
-    found = [*_names(person), *_proven(rows, person, as_of), *_declared(rows, person["contributor_id"])]
+def read_signals(rows: Rows, person: Mapping[str, Any]) -> tuple[Signal, ...]:
+    """Return what is known of a contributor, the proven first."""
+    found = [*_names(person), *_proven(rows, person), *_declared(rows, person["contributor_id"])]
     known = {signal.what for signal in found if signal.proof != "declared"}
     shown = (signal for signal in found if signal.proof != "declared" or signal.what not in known)
     return tuple(sorted(shown, key=lambda signal: ORDER.index(signal.proof)))
@@ -75,9 +75,9 @@ def _names(person: Mapping[str, Any]) -> Iterator[Signal]:
         yield Signal(f"Account since {person['did_created_at']:%b %Y}", "read", "the directory")
 
 
-def _proven(rows: Rows, person: Mapping[str, Any], as_of: datetime) -> Iterator[Signal]:
-    """Yield the facts that a look-up brought and that have not expired."""
-    known = rows.rows(KNOWN, [person["did"], as_of])
+def _proven(rows: Rows, person: Mapping[str, Any]) -> Iterator[Signal]:
+    """Yield the facts that a look-up brought; the worker deletes those that expire."""
+    known = rows.rows(KNOWN, [person["did"]])
     claims = {row["uri"]: row for row in rows.rows(CLAIMS, [person["contributor_id"], CLAIMS_SHOWN])}
     signers = _signer_names(rows, [row["value"] for row in known if row["source"] == "keytrace"])
     registries: dict[str, dict[str, str]] = {}
@@ -90,14 +90,15 @@ def _proven(rows: Rows, person: Mapping[str, Any], as_of: datetime) -> Iterator[
             case "link" if row["value"] == "mutual":
                 host = urlsplit(row["evidence_uri"]).hostname or ""
                 yield Signal(_bare(row["key"]), "mutual", host, row["evidence_uri"])
-            case "repository":
-                count = int(row["value"])
-                words = f"Records of {count:,} {'service' if count == 1 else 'services'}"
-                yield Signal(words, "read", "their data server", row["evidence_uri"])
             case source if source in REGISTRIES:
                 registries.setdefault(source, {"page": row["evidence_uri"]})[row["key"]] = row["value"]
     for source, told in registries.items():
         yield Signal(_registry_words(source, told), "read", REGISTRIES[source], told["page"])
+    for row in known:
+        if row["source"] == "repository":
+            count = int(row["value"])
+            words = f"Records of {count:,} {'service' if count == 1 else 'services'}"
+            yield Signal(words, "read", "their data server", row["evidence_uri"])
 
 
 def _declared(rows: Rows, number: int) -> Iterator[Signal]:

@@ -177,12 +177,11 @@ def test_what_is_known_of_a_person_names_who_said_so_and_how_it_is_proven(result
     frames.pull(MARA, "one")
     frames.commit(MARA, "sh.tangled.actor.profile", "self", {"links": ["https://github.com/ana", "https://a.example/"]})
     take(result, frames)
-    uri, later, past = f"at://{MARA}/dev.keytrace.claim/1", datetime(2099, 1, 1), datetime(2020, 1, 1)
+    uri, later = f"at://{MARA}/dev.keytrace.claim/1", datetime(2099, 1, 1)
     facts = [
         ("keytrace", "github:ana", SEED, later, uri),
         ("link", "https://a.example/", "mutual", later, "https://a.example/"),
         ("link", "https://github.com/ana", "claimed", later, None),
-        ("npm", "packages", "9", past, "https://www.npmjs.com/~ana"),
         *(("crates.io", key, value, later, CRATES) for key, value in CRATES_SAYS.items()),
         ("repository", "collections", "3", later, "https://pds.example.test/"),
     ]
