@@ -62,9 +62,9 @@ def note_facts(facts: Facts) -> Note:
     return Note(doubt=f"no answer about {', '.join(sorted(facts.unanswered))}"[:300], unfinished=True)
 
 
-def withdraw(store: Store) -> int:
+def withdraw(store: Store, wall: datetime) -> int:
     """Delete facts whose claim or link was deleted, retracted or rewritten, and expired ones; return how many."""
-    params = {"wall": store.wall()}
+    params = {"wall": wall}
     with store.read() as rows:
         if not rows.value(f"select count(*) {WITHDRAWN}", params):
             return 0
@@ -73,10 +73,12 @@ def withdraw(store: Store) -> int:
         return len(txn.rows(sql, params))
 
 
-def write_facts(txn: Transaction, results: Sequence[Found[Facts]], sources: Sequence[str], now: datetime) -> None:
+def write_facts(
+    txn: Transaction, results: Sequence[Found[Facts]], sources: Sequence[str], now: datetime, wall: datetime
+) -> None:
     """Replace the facts of these sources by what was found; an equal one keeps the time when it was first known.
 
-    `now` is the present of records. Facts expire by the wall clock, by which they are asked for again.
+    `now` is the present of records. Facts expire by the wall clock, by which they are asked about again.
     """
     answers = {result.row["subject"]: result.answer for result in results if isinstance(result.answer, Facts)}
     stored = txn.rows(
@@ -88,7 +90,7 @@ def write_facts(txn: Transaction, results: Sequence[Found[Facts]], sources: Sequ
     for did, facts in answers.items():
         for fact in facts.found:
             first_known = known_from.get((did, fact.source, fact.key, fact.value), now)
-            times = {"observed_at": now, "known_from": first_known, "expires_at": txn.wall() + KEPT}
+            times = {"observed_at": now, "known_from": first_known, "expires_at": wall + KEPT}
             rows.append(_signal_row(did, fact) | times)
     txn.execute(
         "delete from signals where list_contains(?, source) and subject in (select unnest(?))",

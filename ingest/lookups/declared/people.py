@@ -88,13 +88,13 @@ def fetch_declared(store: Store, fetcher: Fetcher, signers: Signers, now: dateti
     """Withdraw what is not declared any more, and check what is due; return how many facts and people that were."""
 
     def write(txn: Transaction, results: Sequence[Found[Facts]]) -> None:
-        write_facts(txn, results, (CLAIM, LINK), now)
+        write_facts(txn, results, (CLAIM, LINK), now, wall())
 
     def ask(row: Row) -> Facts:
         return _check_all(fetcher, signers, row, now)
 
     kind = Kind(KIND, Due(DUE), ask, write, note_facts, _add_declared)
-    return withdraw(store) + fetch(store, fetcher, wall, kind)
+    return withdraw(store, wall()) + fetch(store, fetcher, wall, kind)
 
 
 def _add_declared(rows: Rows, chosen: list[dict[str, Any]]) -> None:
@@ -156,7 +156,7 @@ def fetch_footprints(store: Store, fetcher: Fetcher, now: datetime, wall: Wall) 
     """Ask people's data servers which services' records their repositories hold; return how many people that were."""
 
     def write(txn: Transaction, results: Sequence[Found[Facts]]) -> None:
-        write_facts(txn, results, (REPOSITORY,), now)
+        write_facts(txn, results, (REPOSITORY,), now, wall())
 
     kind = Kind(FOOTPRINT, Due(DUE_FOOTPRINTS), lambda row: _ask_footprint(fetcher, row), write, note_facts)
     return fetch(store, fetcher, wall, kind)

@@ -187,7 +187,7 @@ def fetch_registries(store: Store, registries: Registries, now: datetime, wall: 
     """Withdraw the facts on accounts that are not proven any more, and ask about those that are; return how many."""
 
     def write(txn: Transaction, results: Sequence[Found[Facts]]) -> None:
-        write_facts(txn, results, SOURCES, now)
+        write_facts(txn, results, SOURCES, now, wall())
 
     kind = Kind(KIND, Due(DUE), lambda row: _ask(registries, row), write, note_facts, _add_accounts)
     return withdraw_registries(store) + fetch(store, registries.fetcher, wall, kind)

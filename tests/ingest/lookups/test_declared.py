@@ -414,7 +414,8 @@ def test_only_authors_here_and_people_who_are_looked_at_are_asked_about_once_a_w
     assert not want_person(world.store, MALLORY, world.wall)
     assert not want_person(world.store, did("nobody"), world.wall)
     world.later(8)
-    assert world.look() == 0, "nobody has looked since"
+    assert world.look() == 2, "nobody has looked since, and both facts have expired"
+    assert world.facts("link", "repository") == {}
     assert want_person(world.store, MALLORY, world.wall)
     assert world.look() == 1
     assert world.asked["lamps.example.org"] == 2
