@@ -64,13 +64,16 @@ def draw_honest(story: Story) -> None:
 
 
 def _draw_declarations(story: Story) -> None:
-    """Have three people name what is theirs elsewhere: each claim is signed, and mara's domain links back."""
+    """Have three people name what is theirs elsewhere, before the watching begins.
+
+    Each claim is signed, and the domain of mara links back; one link of hers does not.
+    """
     for number, (name, kind, subject, proof) in enumerate(CLAIMS):
-        at = story.judged_us - (20 + number) * DAY
+        at = story.judged_us - (40 + number) * DAY
         record = account_claim(story.sheet.did(name), kind, subject, proof, iso(at))
         story.sheet.put(name, ACCOUNT_CLAIM, "3kdeclared222", record, at)
     links = [f"https://{story.sheet.people['mara'].handle}", "https://elsewhere.example.test/@mara"]
-    story.sheet.put("mara", PROFILE, "self", {"description": "", "links": links}, story.judged_us - 30 * DAY)
+    story.sheet.put("mara", PROFILE, "self", {"description": "", "links": links}, story.judged_us - 50 * DAY)
 
 
 def choose_project(random: Random, name: str) -> Project:
