@@ -92,7 +92,7 @@ def append_events(
     (ingest/store/contributors.py).
     """
     events = _without_others_assessments(txn.registry, arriving.events)
-    events = _without_strangers_claims(txn, events, first_seen)
+    events = _without_strangers_claims(txn, events, first_seen, arriving.listed)
     events = _without_unchanged(txn, events) if arriving.listed else events
     sizes = events.sizes()
     # An event that is not a commit has an id made from its text in the log.
@@ -126,14 +126,20 @@ def _without_others_assessments(registry: Registry, events: Events) -> Events:
     return events.without([place for place, names in named if not registry.is_stored(*names)])
 
 
-def _without_strangers_claims(txn: Transaction, events: Events, first_seen: Mapping[str, datetime]) -> Events:
-    """Return the events without claims on accounts by people of whom no earlier record was seen."""
+def _without_strangers_claims(
+    txn: Transaction, events: Events, first_seen: Mapping[str, datetime], listed: bool
+) -> Events:
+    """Return the events without claims on accounts by people who are not known here.
+
+    On the stream an earlier record has to make them known, however it is cut into batches; a listing shows at once all
+    that somebody ever wrote.
+    """
     if ACCOUNT_CLAIM not in events.collections:
         return events
 
     def is_strangers(did: str, time_us: int) -> bool:
         since = txn.arrivals.seen_since(did) or first_seen.get(did)
-        return since is None or to_microseconds(since) > time_us
+        return since is None or (not listed and to_microseconds(since) > time_us)
 
     named = enumerate(zip(events.collections, events.dids, events.times_us, strict=True))
     return events.without([place for place, (name, *rest) in named if name == ACCOUNT_CLAIM and is_strangers(*rest)])

@@ -43,7 +43,7 @@ RESULTS: dict[PullResult, str] = {
 TONES: dict[PullResult, str] = {"clean": "fast", "bad": "flag"}
 PROOFS = {
     "handle": "Proven by its domain",
-    "signed": "Signed by {who}, who saw",
+    "signed": "{who} saw",
     "mutual": "Links back:",
     "attested": "Confirmed by its issuer",
     "read": "Told by {who}",
@@ -52,7 +52,7 @@ PROOFS = {
     "declared": "Claimed, not used",
 }
 PROVEN = frozenset({"handle", "signed", "mutual", "attested"})
-SIGNALS_SHOWN = 4  # the rest is folded away, so that the page fits one screen
+SIGNALS_SHOWN = 2  # the rest is folded away, so that the page fits one screen
 RecordTab = Literal["", "all", "open", "bad", "unmerged"]
 TABS: tuple[tuple[RecordTab, str], ...] = (
     ("", "All"),
@@ -263,7 +263,7 @@ def _signal_row(signal: Signal) -> SignalRow:
     # The host that tells something is linked, so that its name need not stand there twice.
     proof = "Told by" if signal.proof == "read" and host else words.format(who=visible(signal.said_by))
     if signal.proof == "signed" and not host:
-        proof = proof.removesuffix(", who saw")
+        proof = f"Signed by {visible(signal.said_by)}"
     return SignalRow(visible(signal.what), proof, signal.proof in PROVEN, evidence, visible(host))
 
 

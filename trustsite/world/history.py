@@ -12,7 +12,7 @@ from ingest.records.registry import ACCOUNT_CLAIM
 from trustsite.standins.answers import PROFILE, PULL
 from trustsite.standins.signed import account_claim
 from trustsite.world.cast import DAY, HONEST, MAINTAINERS, PROJECTS, Contributor, Project
-from trustsite.world.network import Pull, Sheet, draw, iso, make_did, make_edit
+from trustsite.world.network import Pull, Sheet, draw, encode_tid, iso, make_did, make_edit
 
 HOUR = DAY // 24
 REVERTED = ("jonah", "marek", "oskar", "pim")  # one merged change of each was reverted within a label's 14 days
@@ -71,7 +71,7 @@ def _draw_declarations(story: Story) -> None:
     for number, (name, kind, subject, proof) in enumerate(CLAIMS):
         at = story.judged_us - (40 + number) * DAY
         record = account_claim(story.sheet.did(name), kind, subject, proof, iso(at))
-        story.sheet.put(name, ACCOUNT_CLAIM, "3kdeclared222", record, at)
+        story.sheet.put(name, ACCOUNT_CLAIM, encode_tid(at), record, at)
     links = [f"https://{story.sheet.people['mara'].handle}", "https://elsewhere.example.test/@mara"]
     story.sheet.put("mara", PROFILE, "self", {"description": "", "links": links}, story.judged_us - 50 * DAY)
 
