@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as draw
 
 from ingest.atproto.record_proof import ProofProblem
+from ingest.erasure.rows import erase_rows, find_names
 from ingest.lookups.declared.claims import check_claim
 from ingest.lookups.declared.links import names_person
 from ingest.lookups.people import want_person
@@ -430,6 +431,18 @@ def test_a_repository_tells_how_many_services_it_holds_records_of(world: Declari
     world.footprints()
     assert world.facts("repository") == {"collections": "0"}
     assert set(world.asked) == {"pds.example.test"}
+
+
+def test_all_of_it_is_erased_with_the_person(world: Declaring) -> None:
+    world.claims(claim())
+    world.links(SITE)
+    assert (world.look(), world.footprints()) == (1, 1)
+    with world.store.write() as txn:
+        names, number = find_names(txn, MALLORY)
+        erase_rows(txn, names, number, NOW)
+    for table in ("signals", "account_claims", "profiles"):
+        assert world.rows(f"select * from {table}") == []
+    assert world.rows("select subject from fetches where contains(subject, ?)", MALLORY) == []
 
 
 @given(text=draw.text(max_size=300))

@@ -1,6 +1,5 @@
 """What is known of somebody, who says so and how it is proven: one small table that fits a phone, in both themes."""
 
-import os
 import re
 
 import pytest
@@ -69,11 +68,6 @@ def test_others_of_the_demo_show_their_proven_accounts_too(page: Page, site: Sit
 def test_it_fits_a_phone_and_breaks_no_rule_in_either_theme(page: Page, site: Site) -> None:
     page.goto(f"/c/{site.cast['mara']}")
     page.locator("#known summary").first.click()
-    if shots := os.environ.get("SHOTS"):
-        for width, theme in ((1440, "light"), (390, "light"), (390, "dark")):
-            page.set_viewport_size({"width": width, "height": 900})
-            page.emulate_media(color_scheme=theme)
-            page.screenshot(path=f"{shots}-{width}-{theme}.png", full_page=True)
     for width in (320, 390, 1440):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate(WIDEST) <= width
