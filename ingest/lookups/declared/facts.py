@@ -3,7 +3,7 @@
 They are shown to people and enter no model, no trust and no lane.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -28,7 +28,7 @@ from signals s where source = '{CLAIM}' and not exists (
   from profiles p join contributors c on c.contributor_id = p.author_id
   where c.did = s.subject and p.deleted_at is null and contains(p.links, '"' || s.key || '"')
 ) and not exists (from signals d where d.source = '{DOCUMENT}' and d.subject = s.subject and d.key = s.key)
-or source in {ASKED} and expires_at <= $wall
+or source = '{CLAIM}' and not list_contains($signers::varchar[], value) or source in {ASKED} and expires_at <= $wall
 """
 
 
@@ -62,9 +62,12 @@ def note_facts(facts: Facts) -> Note:
     return Note(doubt=f"no answer about {', '.join(sorted(facts.unanswered))}"[:300], unfinished=True)
 
 
-def withdraw(store: Store, wall: datetime) -> int:
-    """Delete facts whose claim or link was deleted, retracted or rewritten, and expired ones; return how many."""
-    params = {"wall": wall}
+def withdraw(store: Store, signers: Collection[str], wall: datetime) -> int:
+    """Delete facts that expired, or whose claim or link was deleted, retracted or rewritten; return how many.
+
+    So are claims by signers that are not among these.
+    """
+    params = {"wall": wall, "signers": list(signers)}
     with store.read() as rows:
         if not rows.value(f"select count(*) {WITHDRAWN}", params):
             return 0

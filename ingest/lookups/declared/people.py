@@ -94,7 +94,7 @@ def fetch_declared(store: Store, fetcher: Fetcher, signers: Signers, now: dateti
         return _check_all(fetcher, signers, row, now)
 
     kind = Kind(KIND, Due(DUE), ask, write, note_facts, _add_declared)
-    return withdraw(store, wall()) + fetch(store, fetcher, wall, kind)
+    return withdraw(store, signers.dids, wall()) + fetch(store, fetcher, wall, kind)
 
 
 def _add_declared(rows: Rows, chosen: list[dict[str, Any]]) -> None:
@@ -111,7 +111,7 @@ def _check_all(fetcher: Fetcher, signers: Signers, row: Row, now: datetime) -> F
     names = frozenset(name for name in (did.lower(), row["handle"]) if name)
     found: list[Fact] = []
     unanswered: set[str] = set()
-    for uri in row["claims"] or ():
+    for uri in row["claims"] or () if signers.dids else ():
         try:
             found.append(check_claim(fetcher, signers.plc_url, signers.dids, did, uri, now))
         except ProofProblem:

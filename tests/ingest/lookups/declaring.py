@@ -124,9 +124,10 @@ class Declaring(World):
         with self.store.write() as txn:
             txn.upsert("profiles", [row | texts | times | nothing])
 
-    def look(self) -> int:
-        """One pass over what people declare, with the present of the world."""
-        return fetch_declared(self.store, self.fetcher, Signers({SIGNER}, PLC), self.now, self.wall)
+    def look(self, *signers: str) -> int:
+        """One pass over what people declare, with the present of the world; the signer counts unless others do."""
+        chosen = Signers(set(signers or [SIGNER]) - {""}, PLC)
+        return fetch_declared(self.store, self.fetcher, chosen, self.now, self.wall)
 
     def ask_registries(self, contact: str = "mailto:ana@example.org") -> int:
         return fetch_registries(self.store, Registries(self.fetcher, contact), self.now, self.wall)

@@ -275,6 +275,18 @@ def test_a_claim_that_is_rewritten_every_minute_is_looked_at_once_a_day(world: D
     assert (world.facts("keytrace"), world.asked.total()) == ({}, asked)
 
 
+@pytest.mark.parametrize("others", [OTHER, ""])
+def test_a_signer_who_no_longer_counts_proves_nothing_from_the_next_pass_on(world: Declaring, others: str) -> None:
+    world.claims(claim())
+    world.look()
+    asked = world.asked.total()
+    assert world.look(others) == 1
+    assert world.facts("keytrace") == {}
+    world.later(7)
+    assert (world.look(others), world.facts("keytrace")) == (1, {})
+    assert (world.asked.total() == asked) == (not others), "without signers no claim is read"
+
+
 def test_while_a_server_is_silent_what_was_proven_stays_until_it_expires(world: Declaring) -> None:
     world.claims(claim())
     world.links(GITHUB)
