@@ -13,7 +13,7 @@ from ingest.store.database import Store
 from ingest.store.transaction import Transaction
 
 WEEK = timedelta(days=7)
-KEPT = WEEK + DAY  # a look-up that is due after a week has a day to succeed before its answer no longer counts
+KEPT = WEEK + DAY  # a look-up that is due after a week has a day to succeed before its answer goes
 CLAIM, LINK, DOCUMENT, REPOSITORY = "keytrace", "link", "document", "repository"
 NPM, CRATES, PYPI = "npm", "crates.io", "pypi"
 ASKED = (CLAIM, LINK, REPOSITORY, NPM, CRATES, PYPI)  # sources whose facts are looked up here
