@@ -15,9 +15,11 @@ from ingest.git.history import read_history
 from ingest.git.landings import find_landings
 from ingest.git.mirror import fetch_mirrors
 from ingest.lookups.attestations import fetch_attestations
+from ingest.lookups.declared.people import Signers, fetch_declared, fetch_footprints
+from ingest.lookups.declared.registries import Registries, fetch_registries, withdraw_registries
 from ingest.lookups.engine import forget_future
 from ingest.lookups.peers import fetch_peer_assessments
-from ingest.lookups.people import fetch_identities, fetch_profiles, fetch_push_holders, want_profile
+from ingest.lookups.people import fetch_identities, fetch_profiles, fetch_push_holders, want_person
 from ingest.lookups.pull_numbers import read_pages
 from ingest.lookups.rounds import compare_kept, fetch_patches, fetch_runs
 from ingest.lookups.signatures import fetch_signatures
@@ -27,7 +29,7 @@ from ingest.records.pull_state import settle, settle_changed
 from ingest.store.archive import archive
 from ingest.stream.reread_letters import read_due_frames
 from ingest.worker.jobs import JOBS, JobProblem
-from ingest.worker.runtime import current, huey
+from ingest.worker.runtime import Runtime, current, huey
 
 
 @huey.task()
@@ -61,8 +63,20 @@ def ask_network() -> None:
     asked_count += fetch_attestations(store, fetcher, runtime.plc_url, runtime.clock.now(), wall)
     asked_count += fetch_peer_assessments(store, fetcher, runtime.plc_url, runtime.clock.now(), wall)
     asked_count += fetch_profiles(store, fetcher, runtime.bluesky_api, runtime.clock.now(), wall)
+    asked_count += _ask_declared(runtime)
     if asked_count:
         runtime.changed("ask_network")
+
+
+def _ask_declared(runtime: Runtime) -> int:
+    """Ask about what people declare beyond the forge, and drop what no longer stands; return how many that were."""
+    store, fetcher, now, wall = runtime.store, runtime.fetcher, runtime.clock.now(), runtime.store.wall
+    signers = Signers(runtime.claim_signers, runtime.plc_url)
+    asked_count = fetch_declared(store, fetcher, signers, now, wall)
+    asked_count += fetch_footprints(store, fetcher, now, wall)
+    if runtime.ask_registries:
+        return asked_count + fetch_registries(store, Registries(fetcher, runtime.contact), now, wall)
+    return asked_count + withdraw_registries(store)
 
 
 @huey.task()
@@ -87,9 +101,9 @@ def follow_mirrors() -> None:
 
 @huey.task()
 def look_at_person(did: str) -> None:
-    """Fetch a person's declared profile elsewhere because somebody opened their page, if it is old or missing."""
+    """Fetch what a person declares elsewhere because somebody opened their page, if it is old or missing."""
     runtime = current()
-    if want_profile(runtime.store, did, runtime.store.wall):
+    if want_person(runtime.store, did, runtime.store.wall):
         runtime.changed("load")
 
 

@@ -77,7 +77,7 @@ MAY_IMPORT = {
 ONLY_IN = {
     "duckdb": ("ingest",),
     "websockets": ("ingest", "trustsite/standins"),
-    "joserfc": ("ingest/oauth", "ingest/push"),
+    "joserfc": ("ingest/oauth", "ingest/push", "ingest/lookups/declared"),
     "ninja": ("triage",),
     "django_htmx": ("triage",),
 }

@@ -28,12 +28,12 @@ from trustsite.validation import (
     conditions,
     contact,
     cors,
+    dids,
     each,
     event_stream,
     host_origin,
     inside_unit,
     operator,
-    peers,
     public_origin,
     read_by,
     receiver,
@@ -90,13 +90,17 @@ JETSTREAM_URLS: list[str] = env.list(
 LEXICON_AUTHORITY: str = env.str(
     "LEXICON_AUTHORITY", registry.DEFAULT_AUTHORITY, validate=read_by(registry.build_registry)
 )
-PEERS: list[str] = env.list("PEERS", [], validate=peers)
+PEERS: list[str] = env.list("PEERS", [], validate=partial(dids, "peers"))
 KNOT_STREAMS: list[str] = env.list("KNOT_STREAMS", [], validate=each(event_stream))
 PLC_URL: str = env.str("PLC_URL", "https://plc.directory", validate=check.URL(schemes={"https"}))
 BLUESKY_API: str = env.str("BLUESKY_API", "https://public.api.bsky.app", validate=check.URL(schemes={"https"}))
 APPVIEW_URL: str = env.str("APPVIEW_URL", "https://tangled.org", validate=check.URL(schemes={"https"}))
 ASK_ADVISORIES: bool = env.bool("ASK_ADVISORIES", False)
 ASK_REGISTRIES: bool = env.bool("ASK_REGISTRIES", False)
+# keytrace.dev, as its own documents name it (apps/keytrace.dev/content/blog/how-keytrace-works.md of its source).
+CLAIM_SIGNERS: list[str] = env.list(
+    "CLAIM_SIGNERS", ["did:plc:hcwfdlmprcc335oixyfsw7u3"], validate=partial(dids, "signers")
+)
 BACKFILL_HOSTS: list[str] = env.list(
     "BACKFILL_HOSTS",
     ["https://lightrail.microcosm.blue", "https://relay1.us-east.bsky.network"],

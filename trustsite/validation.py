@@ -113,11 +113,11 @@ def account(name: str) -> None:
             raise check.ValidationError(f"{name[:100]!r} is not a handle such as ana.example.com or a DID") from problem
 
 
-def peers(dids: list[str]) -> None:
-    """Refuse more than 20 peers, one twice, and anything else than DIDs: a handle can change hands."""
-    if len(dids) > 20 or len(set(dids)) < len(dids):
-        raise check.ValidationError("name at most 20 peers, each once")
-    if wrong := [did for did in dids if not is_did(did)]:
+def dids(what: str, named: list[str]) -> None:
+    """Refuse more than 20 accounts, one twice, and anything else than DIDs: a handle can change hands."""
+    if len(named) > 20 or len(set(named)) < len(named):
+        raise check.ValidationError(f"name at most 20 {what}, each once")
+    if wrong := [did for did in named if not is_did(did)]:
         raise check.ValidationError(f"{wrong[0][:100]!r} is not a DID such as did:plc:ewvi7nxzyoun6zhxrhs64oiz")
 
 

@@ -12,11 +12,12 @@ from ingest.atproto.syntax import is_did as is_did
 from ingest.clock import parse_time
 from ingest.errors import FetchProblem
 from ingest.http.fetcher import Fetcher
-from ingest.http.sockets import is_host
+from ingest.http.sockets import is_fetchable, is_host
 
 AUDIT_LIMIT = 2_000_000  # bytes; an audit log of 1,000 operations is about 1 MB
 DOCUMENT_LIMIT = 200_000
 CHANGES = 50  # newest changes of one kind that are stored; their numbers count all changes
+LINKS, LINK_LENGTH = 5, 500  # other addresses of a document that are read, and characters of each
 HANDLE_LIMIT = 2_048  # bytes of a well-known file, which holds one DID
 HANDLE_SECONDS = 5.0  # a handle's host is a stranger's: a slow one may not hold a thread for the full timeout
 
@@ -35,6 +36,7 @@ class Identity:
     changes: tuple["Change", ...] = ()  # from the PLC log, oldest first within each kind; none for did:web
     tombstoned: bool = False
     signing_key: str | None = None  # the `#atproto` key, which signs the account's records, in multibase
+    links: tuple[str, ...] = ()  # https addresses that the document calls the account's own too; unproven
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,9 @@ def read_identity(fetcher: Fetcher, plc_url: str, did: str) -> Identity:
         entry.serviceEndpoint for entry in document.service if entry.id in ("#atproto_pds", f"{did}#atproto_pds")
     ]
     pds = origin(endpoints[0]) if endpoints else None
-    return Identity(did, _first_handle(document.alsoKnownAs), pds, None, signing_key=_document_key(document))
+    known_as = document.alsoKnownAs
+    key = _document_key(document)
+    return Identity(did, _first_handle(known_as), pds, None, signing_key=key, links=_read_links(known_as))
 
 
 def read_service(fetcher: Fetcher, plc_url: str, did: str) -> str:
@@ -237,6 +241,7 @@ def _parse_audit_log(did: str, entries: list[_Entry]) -> Identity:
         created_at,
         changes,
         signing_key=_claimed_keys(newest)[1],
+        links=_read_links(newest.alsoKnownAs),
     )
 
 
@@ -299,3 +304,9 @@ def _first_handle(names: list[str]) -> str | None:
     """Return the first at:// name, if it can be a handle."""
     first = next((name.removeprefix("at://").lower() for name in names if name.startswith("at://")), "")
     return first if is_handle(first) else None
+
+
+def _read_links(names: list[str]) -> tuple[str, ...]:
+    """Return the first https addresses among the names of a document."""
+    links = (name for name in names if len(name) <= LINK_LENGTH and is_fetchable(name))
+    return tuple(dict.fromkeys(links))[:LINKS]

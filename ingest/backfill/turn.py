@@ -24,6 +24,7 @@ from ingest.backfill.threads import FIRST_WAIT, Crew
 from ingest.errors import FetchProblem, StoreProblem
 from ingest.files import require_place
 from ingest.records.derive import derive
+from ingest.records.registry import ACCOUNT_CLAIM
 from ingest.store.database import Store
 
 PAGE = 1_000
@@ -73,6 +74,8 @@ def _ask_host(sources: Sources, host: str, dids: dict[str, None], wait: Wait) ->
     """Collect every account that this host names. Raises FetchProblem if it fails for good or exceeds its budget."""
     pages = HOST_PAGES
     for collection in sources.collections:
+        if collection == ACCOUNT_CLAIM:  # it would name people who have nothing to do with Tangled
+            continue
         cursors, cursor = {""}, ""
         while pages:
             pages -= 1

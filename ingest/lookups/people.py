@@ -17,6 +17,9 @@ from ingest.atproto.identity import Change, Identity, handle_is_verified, read_i
 from ingest.clock import DAY, parse_time
 from ingest.errors import FetchProblem
 from ingest.http.fetcher import Fetcher
+from ingest.lookups.declared.facts import CLAIMED, DOCUMENT
+from ingest.lookups.declared.people import DECLARING, FOOTPRINT, WITH_SERVER
+from ingest.lookups.declared.people import KIND as DECLARED_KIND
 from ingest.lookups.engine import Due, Found, Kind, Note, Row, Wall, fetch
 from ingest.lookups.forge import push_holders
 from ingest.records.pull_state import Holder, follow_claims, write_holders
@@ -114,6 +117,7 @@ def _write_people(txn: Transaction, results: Sequence[Found[_Person]]) -> None:
     current = txn.rows("select * from contributors where did in (select unnest(?))", [list(people)])
     changed = [updated for row in current if (updated := _updated_row(row, people[row["did"]])) != row]
     txn.upsert("contributors", changed)
+    _write_links(txn, [person.identity for person in people.values()])
     if _write_changes(txn, [person.identity for person in people.values()]) or changed:
         txn.inputs_changed()
 
@@ -164,6 +168,26 @@ def _signal_row(did: str, change: Change) -> dict[str, object]:
         "evidence_uri": None,
         "declared_by": None,
     }
+
+
+def _write_links(txn: Transaction, identities: Sequence[Identity]) -> None:
+    """Store the other addresses in these people's documents, for ingest/lookups/declared to look at."""
+    links = {(identity.did, link) for identity in identities for link in identity.links}
+    dids = [identity.did for identity in identities]
+    of_these = "from signals where source = ? and list_contains(?, subject)"
+    stored = txn.rows(f"select subject, key {of_these}", [DOCUMENT, dids])
+    if {(row["subject"], row["key"]) for row in stored} == links:
+        return
+    txn.execute(f"delete {of_these}", [DOCUMENT, dids])
+    now = txn.wall()
+    shared = {"source": DOCUMENT, "value": CLAIMED, "observed_at": now, "known_from": now, "expires_at": None}
+    txn.append(
+        "signals",
+        [
+            {"subject": did, "key": link, "evidence_uri": None, "declared_by": did, **shared}
+            for did, link in sorted(links)
+        ],
+    )
 
 
 DUE_PUSH_HOLDERS = """
@@ -242,26 +266,28 @@ class PublicProfile:
     created_at: datetime | None
 
 
-def want_profile(store: Store, did: str, wall: Wall) -> bool:
-    """Mark a person's profile as wanted because somebody opened their page; return True if it will be fetched.
+# What is asked about a person whose page somebody opens, by kind of look-up: of whom there is anything to ask.
+WANTED = {"bluesky": f"select author_id from ({DECLARED})", DECLARED_KIND: DECLARING, FOOTPRINT: WITH_SERVER}
 
-    It is not fetched if they declare none, if it was fetched within seven days, or if it waits after a failure.
+
+def want_person(store: Store, did: str, wall: Wall) -> bool:
+    """Mark what a person declares as wanted because somebody opened their page; return True if anything is fetched.
+
+    Nothing is if they declare nothing, if it was fetched within seven days, or if it waits after a failure.
     """
     now = wall()
     with store.write() as txn:
-        declared = txn.value(
-            f"select count(*) from contributors join ({DECLARED}) on author_id = contributor_id where did = ?",
-            [did],
+        known = "select count(*) from contributors where did = ? and contributor_id in ({})"
+        kinds = [kind for kind, people in WANTED.items() if txn.value(known.format(people), [did])]
+        waiting = txn.rows(
+            "select kind from fetches where subject = ? and list_contains(?, kind) "
+            "and (outcome = 'wanted' or due_clock is null or due_clock > ?)",
+            [did, kinds, now],
         )
-        last_fetch = txn.row("select outcome, due_clock from fetches where kind = 'bluesky' and subject = ?", [did])
-        if not declared or (
-            last_fetch
-            and (last_fetch["outcome"] == "wanted" or not last_fetch["due_clock"] or last_fetch["due_clock"] > now)
-        ):
-            return False
-        row = {"kind": "bluesky", "subject": did, "outcome": "wanted", "reason": None, "attempts": 0}
-        txn.upsert("fetches", [row | {"due_clock": now, "fetched_clock": now}])
-    return True
+        wanted = [kind for kind in kinds if kind not in {row["kind"] for row in waiting}]
+        row = {"subject": did, "outcome": "wanted", "reason": None, "attempts": 0, "due_clock": now}
+        txn.upsert("fetches", [row | {"kind": kind, "fetched_clock": now} for kind in wanted])
+    return bool(wanted)
 
 
 def fetch_profiles(store: Store, fetcher: Fetcher, bluesky_api: str, now: datetime, wall: Wall) -> int:

@@ -260,6 +260,11 @@ def back_written(name: str) -> Column:
     return lambda record, event: is_back_written(event, text(record, name, 3000) or "")
 
 
+def withdrawn(name: str) -> Column:
+    """Return a column: 'retracted' if a record has this field, whatever is in it."""
+    return lambda record, event: "retracted" if record.get(name) is not None else None
+
+
 def key_matching(pattern: re.Pattern[str]) -> Column:
     """Return a column with the record key if it has this form."""
     return lambda record, event: identifier(pattern, event.rkey)

@@ -375,11 +375,26 @@ ASSESSMENT = Kind(
 )
 
 
+# "This account elsewhere is mine", with the signature of a service that looked (ingest/lookups/declared/claims.py).
+# Source: packages/lexicon of github.com/orta/keytrace. Old records have one `sig`, newer ones `sigs`.
+ACCOUNT_CLAIM = "dev.keytrace.claim"
+ACCOUNT_CLAIMS = small(
+    "account_claims",
+    "type claimUri identity sigs sig statusSig comment status lastVerifiedAt failedAt retractedAt nonce prerelease",
+    one_of(status="verified failed retracted"),
+    type=c.needed(c.words("type", 40), "a claim that does not say of what kind it is"),
+    subject=c.needed(c.inside("identity", c.words("subject", 200)), "a claim on no account that can be read"),
+    claim_uri=c.needed(c.whole("claimUri", 1000), "a claim that does not say where its proof is"),
+    status=c.first(c.withdrawn("retractedAt"), c.words("status", 40, "verified")),
+)
+
+
 @dataclass(frozen=True)
 class Registry:
     """Every record type by NSID; Sunstead's own are under the operator's authority.
 
     Anybody can write assessments: those of `peers`, other sites that the operator chose, are stored, and no others.
+    Claims on accounts elsewhere are stored only of people whom another record made known.
     """
 
     kinds: Mapping[str, Kind]
@@ -389,7 +404,7 @@ class Registry:
 
     def is_ours(self, collection: str) -> bool:
         """Return True if the author of such a record is a contributor here."""
-        return collection.startswith(NAMESPACE) or collection in self.own
+        return collection.startswith(NAMESPACE) or collection in self.own or collection == ACCOUNT_CLAIM
 
     def is_stored(self, did: str, collection: str) -> bool:
         """Return False for an assessment by an account that is not a peer."""
@@ -402,7 +417,7 @@ class Registry:
         return (did, rkey) if collection == VOUCH and identifier(DID, rkey) else (did,)
 
     def wanted_collections(self) -> list[str]:
-        return [f"{NAMESPACE}*", *sorted(self.own)]
+        return [f"{NAMESPACE}*", *sorted(self.own), ACCOUNT_CLAIM]
 
     def known_fields(self, collection: str) -> frozenset[str] | None:
         """Return the known fields of such a record at its top level, or None for an unknown collection."""
@@ -420,7 +435,8 @@ def build_registry(authority: str, peers: Iterable[str] = ()) -> Registry:
         raise ValueError(f"{authority!r} is not a domain of yours, reversed, such as com.example")
     assessments = f"{authority}.{assessment.NAME}"
     own = {f"{authority}.{name}": declaration(name) for name in KINDS} | {assessments: ASSESSMENT}
-    return Registry(MappingProxyType({**TANGLED, **own}), frozenset(own), assessments, frozenset(peers))
+    kinds = {**TANGLED, **own, ACCOUNT_CLAIM: ACCOUNT_CLAIMS}
+    return Registry(MappingProxyType(kinds), frozenset(own), assessments, frozenset(peers))
 
 
 DEFAULT_AUTHORITY = PLACEHOLDER

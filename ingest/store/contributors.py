@@ -95,9 +95,9 @@ class Arrivals:
         """Store the newest revs of these repositories."""
         self._newest_rev |= newest
 
-    def is_seen(self, did: str) -> bool:
-        """Return True if a record by or about this DID has arrived."""
-        return did in self._people.seen_since or did in self._seen_since
+    def seen_since(self, did: str) -> datetime | None:
+        """Return when the first record by or about this DID was seen, or None if none has arrived."""
+        return self._people.seen_since.get(did) or self._seen_since.get(did)
 
     def note_seen(self, first_seen: Mapping[str, datetime | None]) -> dict[str, datetime]:
         """Store the times of DIDs that were not seen before; return those."""

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from ingest.atproto.syntax import IS_TID, ordered
 from ingest.clock import from_microseconds, to_microseconds
 from ingest.records.dead_letters import add_letters, count_dropped, letter
-from ingest.records.registry import VOUCH, Registry
+from ingest.records.registry import ACCOUNT_CLAIM, VOUCH, Registry
 from ingest.store.archive import LAST, all_events
 from ingest.store.contributors import EVENT_ID, Hour, sentence
 from ingest.store.database import Store
@@ -92,6 +92,7 @@ def append_events(
     (ingest/store/contributors.py).
     """
     events = _without_others_assessments(txn.registry, arriving.events)
+    events = _without_strangers_claims(txn, events, first_seen, arriving.listed)
     events = _without_unchanged(txn, events) if arriving.listed else events
     sizes = events.sizes()
     # An event that is not a commit has an id made from its text in the log.
@@ -108,7 +109,7 @@ def append_events(
         columns = columns.take(pa.array(fresh))
     columns, commit_texts = shorten(columns, _are_commits(columns))
     txn.long_texts.write(texts | commit_texts)
-    txn.register_people({did: seen_at for did, seen_at in first_seen.items() if not txn.arrivals.is_seen(did)})
+    txn.register_people({did: seen_at for did, seen_at in first_seen.items() if txn.arrivals.seen_since(did) is None})
     last_seq = txn.value(LAST)
     columns = columns.append_column("event_seq", pa.array(np.arange(last_seq + 1, last_seq + 1 + len(columns))))
     txn.arrivals.note_revisions(order.newest)
@@ -123,6 +124,25 @@ def _without_others_assessments(registry: Registry, events: Events) -> Events:
         return events
     named = enumerate(zip(events.dids, events.collections, strict=True))
     return events.without([place for place, names in named if not registry.is_stored(*names)])
+
+
+def _without_strangers_claims(
+    txn: Transaction, events: Events, first_seen: Mapping[str, datetime], listed: bool
+) -> Events:
+    """Return the events without claims on accounts by people who are not known here.
+
+    On the stream an earlier record has to make them known, however it is cut into batches; a listing shows at once all
+    that somebody ever wrote.
+    """
+    if ACCOUNT_CLAIM not in events.collections:
+        return events
+
+    def is_strangers(did: str, time_us: int) -> bool:
+        since = txn.arrivals.seen_since(did) or first_seen.get(did)
+        return since is None or (not listed and to_microseconds(since) > time_us)
+
+    named = enumerate(zip(events.collections, events.dids, events.times_us, strict=True))
+    return events.without([place for place, (name, *rest) in named if name == ACCOUNT_CLAIM and is_strangers(*rest)])
 
 
 def _are_commits(table: pa.Table) -> pa.ChunkedArray:
@@ -451,7 +471,7 @@ def _find_first_named(store: Store, commits: Iterable[Key]) -> dict[str, tuple[i
     first_named: dict[str, tuple[int, datetime]] = {}
     for place, did, collection, rkey, time_us in commits:
         # Only a vouch names another person than its author, in its key.
-        if did in seen_since and (collection != VOUCH or rkey in seen_since):
+        if collection == ACCOUNT_CLAIM or (did in seen_since and (collection != VOUCH or rkey in seen_since)):
             continue
         for person in store.registry.people_named(did, collection, rkey):
             if person not in seen_since and person not in first_named:

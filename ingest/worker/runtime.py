@@ -120,7 +120,8 @@ class Runtime:
     bluesky_api: str
     appview_url: str | None  # None: pull requests have no number
     ask_advisories: bool  # True if OSV and deps.dev may learn which packages pull requests name
-    ask_registries: bool  # True if npm and crates.io may learn which packages pull requests add
+    claim_signers: frozenset[str]  # DIDs whose signature on a claim counts
+    ask_registries: bool  # True if registries of packages may learn what pull requests add, and whom this site looks at
     contact: str  # an address of the operator's, which crates.io asks for; "": none, and it is not asked
     diff_folder: Path
     patch_limit: int

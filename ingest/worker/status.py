@@ -25,6 +25,8 @@ from ingest.erasure import erase
 from ingest.errors import StoreProblem
 from ingest.git.mirror import due_mirrors
 from ingest.lookups.attestations import DUE as DUE_ATTESTATIONS
+from ingest.lookups.declared.people import DUE as DUE_DECLARED
+from ingest.lookups.declared.people import DUE_FOOTPRINTS
 from ingest.lookups.engine import Due, Wall
 from ingest.lookups.people import DUE_IDENTITIES, DUE_PROFILES, DUE_PUSH_HOLDERS
 from ingest.lookups.rounds import DUE_RUNS, due_patches
@@ -263,7 +265,7 @@ def read_backlog(store: Store, followed: timedelta) -> Backlog:
 
 def due_lookups(rows: Rows, wall: Wall, settled_since: datetime = datetime.max) -> int:
     """Return how many look-ups of all kinds are due; for merged pull requests only those settled since this time."""
-    fixed = (DUE_IDENTITIES, DUE_PUSH_HOLDERS, DUE_RUNS, DUE_PROFILES, DUE_ATTESTATIONS)
+    fixed = (DUE_IDENTITIES, DUE_PUSH_HOLDERS, DUE_RUNS, DUE_PROFILES, DUE_ATTESTATIONS, DUE_DECLARED, DUE_FOOTPRINTS)
     kinds = [due_patches(settled_since), *map(Due, fixed)]
     return sum(kind.count(rows, wall()) for kind in kinds)
 

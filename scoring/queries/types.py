@@ -367,10 +367,16 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One thing that a contributor says of themselves, and whether something other than their word proves it."""
+    """One thing that is known of a contributor, and whether more than their word proves it.
+
+    `said_by` names who else says so, "" for nobody. `evidence` is an https address, perhaps a stranger's, at which a
+    person can check it.
+    """
 
     what: str
-    proof: Literal["handle", "declared", "signed", "attested", "revoked", "unverifiable"]
+    proof: Literal["handle", "signed", "mutual", "attested", "checked", "read", "revoked", "unverifiable", "declared"]
+    said_by: str = ""
+    evidence: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,3 +161,52 @@ def test_no_signature_habit_or_time_zone_lifts_anybody(
         return LANES.index(decide_change(*inputs)[0])
 
     assert lane(signing) <= lane(None)
+
+
+OUTSIDE = ("document", "keytrace", "link", "npm", "crates.io", "pypi", "repository")
+FACTS = draw.lists(
+    draw.tuples(
+        draw.sampled_from(OUTSIDE),
+        draw.sampled_from(["github:torvalds", "https://github.com/torvalds", "packages", "since", "downloads", "x"]),
+        draw.sampled_from(["mutual", "claimed", "did:plc:signer", "999999999", "1999-01-01T00:00:00", "-1", ""]),
+    ),
+    max_size=12,
+    unique_by=lambda fact: fact[:2],
+)
+
+
+@settings(max_examples=count(2, 100), deadline=None)
+@given(people=draw.lists(FACTS, min_size=1, max_size=200))
+def test_whatever_a_person_proves_beyond_the_forge_moves_no_score_and_no_lane(
+    base: Path, tmp_path_factory: pytest.TempPathFactory, people: list[list[tuple[str, str, str]]]
+) -> None:
+    """Everybody gets some of these facts; a thousand signed claims and packages are worth nothing here."""
+    folder = tmp_path_factory.mktemp("outside")
+    shutil.copy(base / "trust.duckdb", folder / "trust.duckdb")
+    with opened(folder, OPEN_LANE) as result:
+        dids = [row["did"] for row in result.rows("select did from contributors order by did")]
+        frames = later(result, minutes=1)
+        frames.identity(dids[0])
+        result.feed(frames)
+        before = judgements(result)
+        rows = [
+            {"subject": did, "source": source, "key": key, "value": value, "declared_by": did, "evidence_uri": None}
+            for number, did in enumerate(dids)
+            for source, key, value in people[number % len(people)]
+        ]
+        moment = dict.fromkeys(("observed_at", "known_from"), now(result)) | {"expires_at": None}
+        with result.store.write() as txn:
+            txn.append("signals", [row | moment for row in rows])
+            txn.inputs_changed()
+        assert result.judge() > 0, "everybody is judged anew"
+        assert judgements(result) == before
+    shutil.rmtree(folder)
+
+
+def judgements(result: Result) -> list[list[dict[str, Any]]]:
+    """Everybody's chance, trust and lane, and what was decided on every open pull request."""
+    columns = "repository_id, probability, low, high, structural_trust, lane, reasons"
+    return [
+        result.rows(f"select {key}, {columns} from {table} order by all")
+        for key, table in (("contributor_id", "current_scores"), ("pull_uri", "current_decisions"))
+    ]

@@ -96,6 +96,8 @@ HELP: Mapping[str, str] = {
     "Trust now": "Structural trust without that vouch. 0 means that no path is known.",
     "Record": "Clean: merged, without a revert or fix in the days after. Not counted yet: those days are not over. A "
     "pull request that was not merged does not count.",
+    "Proven or claimed": "Proven: somebody else confirms it, by a signature or by naming them in turn. Told: a service "
+    "says so of their account. Claimed: only they say so. Nothing of this moves a score or a lane.",
     # The leaderboard.
     "Rank": "The order by the chosen column, as these seeds see it. It does not measure a person.",
     "Merged": "Merged pull requests, as far as that is proven.",
@@ -165,6 +167,7 @@ PLACES: Mapping[str, Sequence[str]] = {
     "contributor": CONTRIBUTOR,
     "vouched": VOUCHED,
     "record": ("Record",),
+    "known": ("Proven or claimed",),
     "worth": WORTH,
     "leaderboard": LEADERBOARD,
     "reliability": CALIBRATION,
@@ -341,8 +344,13 @@ def _leaves(facts: Facts) -> tuple[str, ...]:
         )
     else:
         told.append("To osv.dev and deps.dev: nothing, packages are checked against a copy on this machine.")
+    told.append(
+        "To GitHub and to the domains that people link from their own profile or claims: that we look whether they "
+        "link back, or who signed a claim."
+    )
     if facts.asks_registries:
         told.append("To npm and crates.io: names of packages that pull requests add, for their downloads.")
+        told.append("To npm, crates.io and PyPI: the accounts and projects that people have proven to be theirs.")
     if facts.pushes:
         told.append(
             "To the push services of maintainers who turned notifications on: that this site sends them a message, and "

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
+from urllib.parse import urlsplit
 
 from scoring.config.policy import Policy
 from scoring.explain.what_would_change import MOST_TOLD
@@ -16,6 +17,7 @@ from scoring.queries.read import (
     PullLine,
     PullResult,
     Record,
+    Signal,
     TrustExplanation,
     VouchLine,
     clean_to_reach,
@@ -41,12 +43,17 @@ RESULTS: dict[PullResult, str] = {
 TONES: dict[PullResult, str] = {"clean": "fast", "bad": "flag"}
 PROOFS = {
     "handle": "Proven by its domain",
+    "signed": "{who} saw",
+    "mutual": "Links back:",
     "attested": "Confirmed by its issuer",
-    "declared": "Declared, not used",
-    "signed": "Checked; opens no lane",
+    "checked": "Checked with their declared keys",
+    "read": "Told by {who}",
     "revoked": "Revoked by its issuer",
     "unverifiable": "Could not be proven",
+    "declared": "Claimed, not used",
 }
+PROVEN = frozenset({"handle", "signed", "mutual", "attested", "checked"})
+SIGNALS_SHOWN = 2  # the rest is folded away, so that the page fits one screen
 RecordTab = Literal["", "all", "open", "bad", "unmerged"]
 TABS: tuple[tuple[RecordTab, str], ...] = (
     ("", "All"),
@@ -54,6 +61,17 @@ TABS: tuple[tuple[RecordTab, str], ...] = (
     ("bad", "Reverted or fixed"),
     ("unmerged", "Not merged"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class SignalRow:
+    """One fact: who proves or tells it, and the page that shows it with its host; both "" for none."""
+
+    what: str
+    proof: str
+    is_proven: bool
+    evidence: str
+    host: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +250,22 @@ def _record_row(pull: PullLine) -> RecordRow:
     says_more = any(mark in pull.outcome for mark in ("commit", "marked", ";"))
     more = pull.outcome.removeprefix("open; ").removeprefix("not merged; ") if says_more else ""
     return RecordRow(pull, RESULTS[pull.result], TONES.get(pull.result, ""), more)
+
+
+def signal_rows(signals: Sequence[Signal]) -> tuple[tuple[SignalRow, ...], tuple[SignalRow, ...]]:
+    """Return the facts on a person that are shown at once, and those that are folded away."""
+    rows = tuple(map(_signal_row, signals))
+    return rows[:SIGNALS_SHOWN], rows[SIGNALS_SHOWN:]
+
+
+def _signal_row(signal: Signal) -> SignalRow:
+    evidence, host = signal.evidence or "", urlsplit(signal.evidence or "").hostname or ""
+    words = PROOFS[signal.proof]
+    # The host that tells something is linked, so that its name need not stand there twice.
+    proof = "Told by" if signal.proof == "read" and host else words.format(who=visible(signal.said_by))
+    if signal.proof == "signed" and not host:
+        proof = f"Signed by {visible(signal.said_by)}"
+    return SignalRow(visible(signal.what), proof, signal.proof in PROVEN, evidence, visible(host))
 
 
 def changes(

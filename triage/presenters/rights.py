@@ -28,6 +28,7 @@ SOURCES: Mapping[str, str] = {
     **dict.fromkeys(("events", "archived_events", "dead_letters"), NETWORK),
     "contributors": "the network's directory of identities, and your own server",
     **dict.fromkeys(("pull_requests", "vouches", "statuses", "repositories", "comments", "declarations"), NETWORK),
+    "account_claims": NETWORK,
     **dict.fromkeys(
         ("patches", "pull_pages", "ci_runs", "push_holders", "round_commits"), "the servers that hold the repositories"
     ),
@@ -42,6 +43,7 @@ SOURCES: Mapping[str, str] = {
 }
 TABLE_WORDS: Mapping[str, str] = {
     "account_changes": "Changes of your account",
+    "account_claims": "Accounts elsewhere that you claim",
     "approvals": "Approvals",
     "archived_events": "Older public records",
     "artifacts": "Files of releases",

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from ingest.clock import from_microseconds
 from trustsite.standins.recording import BlobKey, Person, Recording, Repository, Shelf
+from trustsite.standins.signed import KEY_COLLECTION, KEY_RKEY, KEYTRACE, prove, public_key, signer_key
 
 
 def person_document(person: Person) -> dict[str, Any]:
@@ -56,7 +57,7 @@ def _creation_entry(did: str, created_at: str, known_as: list[str], services: di
         "services": services,
         "alsoKnownAs": known_as,
         "rotationKeys": [f"did:key:z{letters_of(did + 'rotation')}"],
-        "verificationMethods": {"atproto": f"did:key:z{letters_of(did + 'signing')}"},
+        "verificationMethods": {"atproto": f"did:key:{public_key(did)}"},
     }
     return _log_entry(did, "creation", operation, created_at)
 
@@ -97,6 +98,7 @@ PULL = "sh.tangled.repo.pull"
 STATUS = "sh.tangled.repo.pull.status"
 VOUCH = "sh.tangled.graph.vouch"
 FOLLOW = "sh.tangled.graph.follow"
+PROFILE = "sh.tangled.actor.profile"
 COMMENT = "sh.tangled.feed.comment"
 MARKDOWN = "sh.tangled.markup.markdown"
 LIST_COLLABORATORS = "sh.tangled.repo.listCollaborators"
@@ -107,6 +109,10 @@ GET_PROFILE = "app.bsky.actor.getProfile"
 _MAIL = re.compile(rb"^From ([0-9a-f]{40}) ", re.MULTILINE)
 # By the first digit of the commit: three of four have a run, one of those failed.
 _GREEN, _RED = "01234567", "89ab"
+
+
+SIGNER = Person(KEYTRACE, "keytrace.example.test", "https://pds.example.test", "2024-01-01T00:00:00.000Z")
+FIRST_REV = "3222222222222"  # of a repository that the recording does not write to
 
 
 class Spindle:
@@ -198,7 +204,7 @@ class Network:
 
     def __init__(self, recording: Recording, released: Callable[[], int]) -> None:
         self._blobs = recording.blobs
-        self._people = {person.did: person for person in recording.people}
+        self._people = {person.did: person for person in (*recording.people, SIGNER)}
         self._handles = {person.handle.lower(): person for person in reversed(recording.people)}
         self._repositories = {repository.repo: repository for repository in recording.repositories}
         self._shelf = Shelf(recording, released)
@@ -223,6 +229,9 @@ class Network:
             return self._handle_owner(host)
         if path == "/.well-known/did.json":
             return self._answer_web_document(host)
+        if path == "/" and (person := self._handles.get(host)):
+            page = f'<!doctype html><title>{host}</title><a rel="me" href="https://tangled.org/{person.handle}">me</a>'
+            return Answer(page.encode(), content_type="text/html; charset=utf-8")
         return Answer(b"404 page not found\n", HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8")
 
     def _answer_directory(self, path: str) -> Answer:
@@ -290,6 +299,17 @@ class Network:
         if record is None:
             return xrpc_error(HTTPStatus.BAD_REQUEST, "RecordNotFound", f"Could not locate record: {uri}")
         return Answer({"uri": uri, "cid": record[0], "value": record[1]})
+
+    def prove_record(self, host: str, query: Query) -> Answer:
+        """Answer com.atproto.sync.getRecord with a proof by the account's own key."""
+        did, collection, rkey = (query.get(name, "") for name in ("did", "collection", "rkey"))
+        if self._find_resident(host, did) is None:
+            return xrpc_error(HTTPStatus.BAD_REQUEST, "RepoNotFound", f"Could not find repo for DID: {did}")
+        record: Any = (self._shelf.record(did, collection, rkey) or (None, None))[1]
+        if (did, collection, rkey) == (KEYTRACE, KEY_COLLECTION, KEY_RKEY):
+            record = signer_key()
+        proof = prove(did, self._shelf.rev(did) or FIRST_REV, f"{collection}/{rkey}", record)
+        return Answer(proof, content_type="application/vnd.ipld.car")
 
     def latest_commit(self, host: str, query: Query) -> Answer:
         """Answer com.atproto.sync.getLatestCommit; the CID is invented, as nothing here reads it."""
@@ -391,6 +411,7 @@ def osv_answer(body: bytes) -> Answer:
 
 METHODS: dict[str, Method] = {
     "com.atproto.sync.getBlob": Network.get_blob,
+    "com.atproto.sync.getRecord": Network.prove_record,
     "com.atproto.sync.getLatestCommit": Network.latest_commit,
     "com.atproto.sync.listReposByCollection": Network.list_repos,
     "com.atproto.repo.describeRepo": Network.describe_repo,

@@ -8,15 +8,23 @@ before the third look has been quiet for the 14 days of a label at the end.
 from dataclasses import dataclass, field
 from random import Random
 
-from trustsite.standins.answers import PULL
+from ingest.records.registry import ACCOUNT_CLAIM
+from trustsite.standins.answers import PROFILE, PULL
+from trustsite.standins.signed import account_claim
 from trustsite.world.cast import DAY, HONEST, MAINTAINERS, PROJECTS, Contributor, Project
-from trustsite.world.network import Pull, Sheet, draw, make_did, make_edit
+from trustsite.world.network import Pull, Sheet, draw, encode_tid, iso, make_did, make_edit
 
 HOUR = DAY // 24
 REVERTED = ("jonah", "marek", "oskar", "pim")  # one merged change of each was reverted within a label's 14 days
 IDENTITY_EVENTS = ("mara", "ines", "kemal", "noor", "sami", "alba", "quill")
 QUESTIONS = ("Could you add a test for this?", "Thanks, I will look at it tomorrow.", "Does this need a release note?")
 STRANGERS, POSTS = 30, 10
+# Who claims which account, of what kind, and where its owner names them.
+CLAIMS = (
+    ("mara", "github", "mara", "https://gist.example.test/mara/1"),
+    ("noor", "npm", "noor", "https://npm.example.test/package/@noor/keytrace"),
+    ("sami", "activitypub", "@sami@social.example.test", "https://social.example.test/@sami"),
+)
 
 
 @dataclass
@@ -48,10 +56,24 @@ def draw_honest(story: Story) -> None:
     for name in REVERTED:
         _draw_revert(story, name)
     _draw_comments(story)
+    _draw_declarations(story)
     _draw_noise(story)
     # The newest frame of each stage does not depend on the attacks, so every variant has one present.
     story.sheet.announce(story.sheet.did("teo"), story.judged_us - 250_000)
     story.sheet.announce(story.sheet.did("ana"), story.end_us - 250_000)
+
+
+def _draw_declarations(story: Story) -> None:
+    """Have three people name what is theirs elsewhere, before the watching begins.
+
+    Each claim is signed, and the domain of mara links back; one link of hers does not.
+    """
+    for number, (name, kind, subject, proof) in enumerate(CLAIMS):
+        at = story.judged_us - (40 + number) * DAY
+        record = account_claim(story.sheet.did(name), kind, subject, proof, iso(at))
+        story.sheet.put(name, ACCOUNT_CLAIM, encode_tid(at), record, at)
+    links = [f"https://{story.sheet.people['mara'].handle}", "https://elsewhere.example.test/@mara"]
+    story.sheet.put("mara", PROFILE, "self", {"description": "", "links": links}, story.judged_us - 50 * DAY)
 
 
 def choose_project(random: Random, name: str) -> Project:

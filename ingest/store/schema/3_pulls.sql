@@ -196,7 +196,12 @@ create table ref_updates (
 -- 'plc': created_at and tombstoned (times), handle_changes, pds_moves, key_rotations, recoveries (counts up to that time).
 -- 'bluesky': followers, follows, posts (counts), created_at.
 -- 'deps.dev': published_at (time), deprecated (true, false), licences (JSON list), of a package in one version;
--- first_published_at (time), of a package. 'npm': downloads_7_days. 'crates.io': downloads_90_days.
+-- first_published_at (time), of a package. 'npm', 'crates.io' of a package: downloads_7_days, downloads_90_days.
+-- 'document': an address that a DID document calls its own too, as key; value 'claimed'.
+-- 'keytrace': an account elsewhere as key ('github:ana'), value the DID of the signer who confirmed it.
+-- 'link': an address that a person calls theirs, as key; value 'mutual' if what is there names them too, else 'claimed'.
+-- 'npm', 'crates.io', 'pypi' of a person: since, packages, newest, downloads of what evidence_uri names.
+-- 'repository': collections, the number of authorities of the records in the person's repository.
 create table signals (
   subject varchar not null,           -- DID, at-uri or package URL
   source varchar not null,

@@ -178,6 +178,21 @@ with keys as (
 select author_id, 'SHA256:' || rtrim(to_base64(unhex(sha256(wire))), '=') as fingerprint, min(seen_at) as seen_at
 from keys where wire is not null and octet_length(wire) > 0 group by all;
 
+-- Accounts elsewhere that people call theirs (dev.keytrace.claim); what is proven of them stands in `signals`.
+create table account_claims (
+  uri varchar primary key,
+  author_id integer not null,
+  record_cid varchar,
+  type varchar not null,              -- 'github', 'npm', 'dns', …
+  subject varchar not null,           -- the account's name there
+  claim_uri varchar not null,         -- where its owner names the DID
+  status varchar not null,            -- the author's own word: 'verified', 'failed', 'retracted'
+  written_at timestamp not null,
+  seen_at timestamp not null,
+  changed_at timestamp not null,
+  deleted_at timestamp
+);
+
 create table strings (
   uri varchar primary key,
   author_id integer not null,

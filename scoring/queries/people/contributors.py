@@ -5,20 +5,19 @@ What is said against somebody, a denounce, is shown to those who have a reason t
 The pull requests of a contributor come with what became of each, in words: what was mined, and what a person marked.
 """
 
-import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from ingest.store.transaction import Rows
 from scoring.config.policy import Policy
-from scoring.formatting import display_name, things
+from scoring.formatting import display_name
 from scoring.models.registry import SHRUNK_RATE, clean_needed, shrunk_rate
 from scoring.pipeline.interventions import LEFT_OUT
 from scoring.pipeline.stored import CLAIMS, read_verdict
 from scoring.queries.people.scores import HIDDEN, hide_score, score, score_ground, scores_everywhere
-from scoring.queries.signing import signing_habit
+from scoring.queries.people.signals import read_signals
 from scoring.queries.types import (
     ContributorPage,
     ContributorScore,
@@ -30,7 +29,6 @@ from scoring.queries.types import (
     MergedWork,
     PullLine,
     Record,
-    Signal,
     VouchLine,
     pull_label,
 )
@@ -211,11 +209,6 @@ def _outcome(row: Mapping[str, Any], trouble: str | None) -> str:
 
 
 HISTORY_SHOWN = 200
-LINKS_SHOWN = 3
-PROOFS = """
-select k.statement, k.proof from attestation_checks k where k.contributor_id = ? and k.statement is not null
-order by k.checked_at desc, k.uri limit 3
-"""
 
 
 def contributor(rows: Rows, did: str, viewer: str | None = None) -> ContributorPage | None:
@@ -238,7 +231,7 @@ def contributor(rows: Rows, did: str, viewer: str | None = None) -> ContributorP
         account_status=person["account_status"],
         stored=(*_stored(rows, number, did), ("warnings received", warnings)),
         record=record_of(rows, number),
-        signals=tuple(_signals(rows, person)),
+        signals=read_signals(rows, person),
     )
 
 
@@ -272,25 +265,6 @@ def _counted_record(score: ContributorScore) -> Evidence | None:
     if score.model_version != SHRUNK_RATE or not isinstance(clean, int) or not isinstance(other, int):
         return None
     return Evidence(clean=clean, not_clean=other)
-
-
-def _signals(rows: Rows, person: dict[str, Any]) -> Iterator[Signal]:
-    """Read what a contributor shows of themselves; their place, pronouns and picture are left out."""
-    number = person["contributor_id"]
-    if person["handle"]:
-        yield Signal(f"Handle {person['handle']}", "handle" if person["handle_verified"] else "declared")
-    for row in rows.rows(PROOFS, [number]):
-        yield Signal(f"Attested: {row['statement']}", "attested" if row["proof"] == "proven" else row["proof"])
-    keys = rows.value("select count(*) from public_keys where author_id = ? and deleted_at is null", [number])
-    if keys:
-        yield Signal("1 public key" if keys == 1 else f"{keys:,} public keys", "declared")
-    if habit := signing_habit(rows, number):
-        yield Signal(f"Signed {habit.signed} of the last {things(habit.checked, 'commit')} with such a key", "signed")
-    newest = (
-        "select links from profiles where author_id = ? and deleted_at is null order by changed_at desc, uri limit 1"
-    )
-    for link in json.loads(rows.value(newest, [number]) or "[]")[:LINKS_SHOWN]:
-        yield Signal(str(link), "declared")
 
 
 def _vouches(rows: Rows, number: int, viewer: str | None) -> tuple[VouchLine, ...]:

@@ -16,7 +16,7 @@ from ingest.clock import waiting_time
 from ingest.errors import FetchProblem
 from ingest.http.fetcher import Fetcher
 from ingest.lookups.engine import Due, forget_future
-from ingest.lookups.people import DUE_IDENTITIES, fetch_profiles, public_profile, want_profile
+from ingest.lookups.people import DUE_IDENTITIES, fetch_profiles, public_profile, want_person
 from tests.ingest.lookups.asked import KNOT, NOW, World, did
 from tests.ingest.peer import Start, response
 from tests.waiting import ends_by_itself, wait_for
@@ -196,7 +196,7 @@ def test_a_closed_fetcher_ends_the_hop_and_what_was_asked_stays_due(world: World
         world.identities()
     world.fetcher = Fetcher(world.peer.origin)
     world.hold.set()
-    assert world.due() == 3  # slow, the push-holders, and the patch of mallory, who is known by now
+    assert world.due() == 4  # slow, the push-holders, and patch and repository of mallory, who is known by now
     assert world.identities() == 1
     assert world.rows("select subject from fetches where outcome <> 'found'") == []
 
@@ -224,7 +224,7 @@ def test_many_people_are_asked_in_chunks(world: World, count: Callable[[int, int
         numbers = txn.person_ids([did(f"p{str(number).translate(digits)}") for number in range(size)])
         txn.append("maintainers", [{"contributor_id": each, "repository_id": 0} for each in numbers.values()])
     assert world.identities() == size + 2
-    assert world.due() == 2  # the push-holders and the patch
+    assert world.due() == 3  # the push-holders, and the patch and repository of mallory
     asked = Counter(request.path for request in world.peer.requests if request.path.endswith("/log/audit"))
     assert len(asked) == size + 2
     assert set(asked.values()) == {1}
@@ -282,15 +282,15 @@ def test_who_is_looked_at_is_asked_for_once_where_they_declare_it(world: World) 
     asked = serve(world)
     declare(world, "ana")
     declare(world, "mara", bluesky=False)
-    assert not want_profile(world.store, did("mara"), world.wall)
-    assert not want_profile(world.store, "did:plc:nobody", world.wall)
-    assert want_profile(world.store, ANA, world.wall)
-    assert not want_profile(world.store, ANA, world.wall)
+    assert not want_person(world.store, did("mara"), world.wall)
+    assert not want_person(world.store, "did:plc:nobody", world.wall)
+    assert want_person(world.store, ANA, world.wall)
+    assert not want_person(world.store, ANA, world.wall)
     assert fetched(world) == 1
-    assert not want_profile(world.store, ANA, world.wall)
+    assert not want_person(world.store, ANA, world.wall)
     world.now += timedelta(days=8)
     assert fetched(world) == 0  # nobody has looked since
-    assert want_profile(world.store, ANA, world.wall)
+    assert want_person(world.store, ANA, world.wall)
     assert fetched(world) == 1
     assert asked == [ANA, ANA]
 

@@ -432,3 +432,15 @@ def test_a_store_of_version_8_has_patches_that_git_was_not_asked_about_yet(tmp_p
     store = Store.open(path)
     assert rows(store, "select sha256, git_reading, git_line from patches") == [("s", None, None)]
     store.close()
+
+
+def test_a_store_of_version_14_gains_the_table_of_claims_on_accounts(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "old.duckdb"
+    with old_store(path, 14) as old:
+        old.execute("drop table account_claims")
+        old.execute("insert into signals values ('did:plc:a', 'plc', 'pds_moves', '1', now(), now(), null, null, null)")
+    migrated = Store.open(path)
+    listed = "select table_name, column_name, data_type from duckdb_columns() where not internal order by all"
+    assert rows(migrated, listed) == rows(store, listed)
+    assert rows(migrated, "select subject, key from signals") == [("did:plc:a", "pds_moves")]
+    migrated.close()

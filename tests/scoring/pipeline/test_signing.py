@@ -173,7 +173,7 @@ def test_a_stolen_account_is_told_of_in_one_sentence_and_the_same_person_without
     with forge.result.reading() as rows:
         page = read.contributor(rows, MARA)
     assert page is not None
-    assert Signal("Signed 10 of the last 10 commits with such a key", "signed") in page.signals
+    assert Signal("Signed 10 of the last 10 commits", "checked") in page.signals
 
 
 @pytest.mark.parametrize(

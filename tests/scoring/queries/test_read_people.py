@@ -1,6 +1,7 @@
 """People on pages: the leaderboard, somebody's own page, and the ways that trust takes to them."""
 
 from dataclasses import replace
+from datetime import datetime
 from typing import get_args
 
 import pytest
@@ -157,3 +158,59 @@ def test_a_contributor_shows_signals_and_a_handle_that_is_not_confirmed_is_only_
     assert drifter is not None
     assert [one.proof for one in proven.signals if one.what.startswith("Handle")] == ["handle"]
     assert "handle" not in [one.proof for one in drifter.signals]
+
+
+DECLARED = """
+insert into signals (subject, source, key, value, observed_at, known_from, expires_at, evidence_uri, declared_by)
+values (?, ?, ?, ?, now(), now(), ?, ?, null)
+"""
+CLAIMED = """
+insert into account_claims (uri, author_id, type, subject, claim_uri, status, written_at, seen_at, changed_at)
+select ?, contributor_id, 'github', 'ana', ?, 'verified', now(), now(), now() from contributors where did = ?
+"""
+GIST, CRATES = "https://gist.github.com/ana/1", "https://crates.io/users/ana"
+
+
+def test_what_is_known_of_a_person_names_who_said_so_and_how_it_is_proven(result: Result) -> None:
+    frames = Frames()
+    frames.repository(SEED, repoDid=REPO)
+    frames.pull(MARA, "one")
+    frames.commit(MARA, "sh.tangled.actor.profile", "self", {"links": ["https://github.com/ana", "https://a.example/"]})
+    take(result, frames)
+    uri, later = f"at://{MARA}/dev.keytrace.claim/1", datetime(2099, 1, 1)
+    facts = [
+        ("keytrace", "github:ana", SEED, later, uri),
+        ("link", "https://a.example/", "mutual", later, "https://a.example/"),
+        ("link", "https://github.com/ana", "claimed", later, None),
+        *(("crates.io", key, value, later, CRATES) for key, value in CRATES_SAYS.items()),
+        ("repository", "collections", "3", later, "https://pds.example.test/"),
+    ]
+    with result.store.write() as txn:
+        txn.execute(CLAIMED, [uri, GIST, MARA])
+        for fact in facts:
+            txn.execute(DECLARED, [MARA, *fact])
+    result.judge()
+    with result.reading() as rows:
+        page = read.contributor(rows, MARA)
+    assert page is not None
+    told = [(one.what, one.proof, one.said_by, one.evidence) for one in page.signals]
+    crates = "crates.io: 2 packages since 2021, newest May 2026, 560 downloads in all"
+    signer = next(one.said_by for one in page.signals if one.proof == "signed")
+    assert told == [
+        ("GitHub ana", "signed", signer, GIST),
+        ("a.example", "mutual", "a.example", "https://a.example/"),
+        (crates, "read", "crates.io", CRATES),
+        ("Records of 3 services", "read", "their data server", "https://pds.example.test/"),
+        ("github.com/ana", "declared", "", None),
+    ]
+    assert signer.startswith("did:plc:")
+    with result.store.write() as txn:
+        txn.execute("delete from signals")
+    with result.reading() as rows:
+        page = read.contributor(rows, MARA)
+    assert page is not None
+    assert {one.proof for one in page.signals} == {"declared"}, "a claim that nobody proves is only claimed"
+    assert ("GitHub ana", GIST) in {(one.what, one.evidence) for one in page.signals}
+
+
+CRATES_SAYS = {"packages": "2", "since": "2021-02-03T00:00:00", "newest": "2026-05-06T00:00:00", "downloads": "560"}

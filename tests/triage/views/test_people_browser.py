@@ -49,7 +49,7 @@ def test_a_contributor_fits_on_one_screen_with_everything_that_the_page_answers(
             re.compile("Why trust them: 3 independent paths"),
             re.compile("Record"),
             "What would change it",
-            "Signals",
+            "What is known of them",
             "Their data and their say",
         ]
     )

@@ -251,7 +251,9 @@ class DrawnWorld:
             account_status="active",
             stored=(("events in the log", 31), ("pull requests", 2)),
             record=read.Record({"open": 1, "clean": 1}, NOW - timedelta(days=400), NOW),
-            signals=(read.Signal(f"Handle {HOSTILE[0]}", "declared"),),
+            signals=(
+                read.Signal(f"Handle {HOSTILE[0]}", "declared", HOSTILE[1], f"https://evil.example/{HOSTILE[0]}"),
+            ),
         )
 
     def explain_trust(

@@ -161,7 +161,7 @@ def _contributor_shown(request: Request, snapshot: Snapshot, page: read.Contribu
         "changes": tuple(contributor_page.changes(page.score, explanation, policy, start))
         if exact and not hidden
         else (),
-        "proofs": contributor_page.PROOFS,
+        "signals": contributor_page.signal_rows(page.signals),
     } | vouching_shown(held_session(request), snapshot, page.score.person.did, timezone.now())
 
 

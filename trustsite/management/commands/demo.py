@@ -13,9 +13,9 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from tqdm import tqdm
 
-from ingest.atproto.syntax import NAMESPACE
 from ingest.errors import StoreProblem
 from ingest.records import watched as watch
+from ingest.records.registry import REGISTRY
 from scoring.queries import read
 from trustsite import drive
 from trustsite.demo.live import LiveProblem, Plan, Show, judge_live
@@ -107,7 +107,7 @@ class Command(BaseCommand):
         settings.FALSE_APPROVAL_BUDGET, settings.AUDIT_KEY = DEMO_BUDGET, DEMO_DRAWS
         settings.ASK_ADVISORIES = settings.ASK_REGISTRIES = True  # the stand-ins answer
         with StandIns(world.recording, hold_after=world.looks[0]) as peers:
-            worker = open_worker(peers, world.recording, "demo", (f"{NAMESPACE}*",))
+            worker = open_worker(peers, world.recording, "demo", tuple(REGISTRY.wanted_collections()))
             run_beside(worker, lambda: self._play(worker, peers, world, check))
 
     def _play(self, worker: Worker, peers: StandIns, world: World, check: bool) -> None:

@@ -1,0 +1,464 @@
+"""What people declare beyond the forge: a claim or a link counts only as far as the other side proves it."""
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as draw
+
+from ingest.atproto.record_proof import ProofProblem
+from ingest.erasure.rows import erase_rows, find_names
+from ingest.lookups.declared.claims import check_claim
+from ingest.lookups.declared.links import names_person
+from ingest.lookups.people import want_person
+from ingest.store.database import Store
+from tests.conftest import count
+from tests.ingest.atproto.signed import P256, SignedAccount, SignedNetwork, Signer
+from tests.ingest.lookups.asked import NOW, PLC, did
+from tests.ingest.lookups.declaring import (
+    CLAIM,
+    COVERED,
+    DAY,
+    GIST,
+    KEY,
+    KEYS,
+    MALLORY,
+    OTHER,
+    SIGNED_AT,
+    SIGNER,
+    Declaring,
+    claim,
+    public_text,
+    signature,
+)
+from tests.ingest.peer import response
+from tests.ingest.stream.frames import ANA, MARA, Frames, letters, rows, take
+
+PAYLOAD = {"claimUri": GIST, "did": MALLORY, "identity.subject": "mallory", "type": "github"}
+HANDLE = "mallory.example.test"
+MINUTE = timedelta(minutes=1)
+GITHUB, USER = "https://github.com/mallory", "api.github.com/users/mallory"
+
+
+@pytest.fixture(name="world")
+def world_fixture(tmp_path: Path) -> Iterator[Declaring]:
+    made = Declaring(tmp_path)
+    yield made
+    made.close()
+
+
+def proven(record: dict[str, Any], key: dict[str, Any] | None = None, rkey: str = "3kclaim") -> str:
+    """The account that this claim of mallory proves, and who signed it; the reason where it proves nothing."""
+    keys = {"$type": KEYS, "publicJwk": public_text(KEY), **DAY} if key is None else key
+    accounts = {
+        MALLORY: SignedAccount(MALLORY, Signer("mallory"), {f"{CLAIM}/3kclaim": record}),
+        SIGNER: SignedAccount(SIGNER, Signer("signer"), {f"{KEYS}/2026-11-10": keys}),
+        OTHER: SignedAccount(OTHER, Signer("other"), {f"{KEYS}/2026-11-10": keys}),
+    }
+    fetcher = SignedNetwork(accounts).fetcher()
+    try:
+        fact = check_claim(fetcher, PLC, {SIGNER}, MALLORY, f"at://{MALLORY}/{CLAIM}/{rkey}", NOW)
+    except ProofProblem as problem:
+        return str(problem)
+    return f"{fact.key} by {fact.value}"
+
+
+GOOD = f"github:mallory by {SIGNER}"
+
+
+def is_proven(answer: str) -> bool:
+    """Whether it names a signer: no reason holds a DID."""
+    return "did:" in answer
+
+
+def test_the_documented_claim_of_a_real_person_is_proven_by_the_key_of_keytrace() -> None:
+    """The claim and the key that keytrace's own documents print, with the signature that its server made."""
+    orta, proof = "did:plc:t732otzqvkch7zz5d37537ry", "https://www.instagram.com/p/DVS8Tm6DWzP/"
+    attested = (
+        "eyJhbGciOiJFUzI1NiIsInR5cCI6IkpXVCJ9."
+        "eyJjbGFpbVVyaSI6Imh0dHBzOi8vd3d3Lmluc3RhZ3JhbS5jb20vcC9EVlM4VG02RFd6UC8iLCJkaWQiOiJkaWQ6cGxjOnQ3MzJvdHpxdmtj"
+        "aDd6ejVkMzc1MzdyeSIsImlkZW50aXR5LnN1YmplY3QiOiJvcnRhIiwidHlwZSI6Imluc3RhZ3JhbSJ9."
+        "LtZiwSSTvZMgq4Y16ZWTrzR3l-xPcbTIinrh3lNM0mohR5u7XPTTNK_Owk25_XJVLNKOeA88Emkkxk96R3hY9w"
+    )
+    key = {
+        "publicJwk": '{"kty":"EC","x":"F9YcOywzrNapbegB-_ZM_9jYJzGrGj5PjH-DrUTySQs",'
+        '"y":"vN0rBTAPYwmsOJqc7ndcpa-PEFmPsksBcKxx2X-Nc9I","crv":"P-256"}',
+        "validFrom": "2026-03-21T00:00:00.000Z",
+        "validUntil": "2026-03-21T23:59:59.999Z",
+    }
+    src = f"at://{SIGNER}/{KEYS}/2026-03-21"
+    signed = {"kid": "attest:instagram", "src": src, "signedAt": "2026-03-21T22:57:57.906Z"}
+    record: dict[str, Any] = {"type": "instagram", "status": "verified", "claimUri": proof}
+    record |= {"identity": {"subject": "orta"}, "sigs": [signed | {"attestation": attested, "signedFields": COVERED}]}
+    accounts = {
+        orta: SignedAccount(orta, Signer("orta"), {f"{CLAIM}/3mhm4xuzxbq2f": record}),
+        SIGNER: SignedAccount(SIGNER, Signer("signer"), {f"{KEYS}/2026-03-21": key}),
+    }
+    fetcher, uri = SignedNetwork(accounts).fetcher(), f"at://{orta}/{CLAIM}/3mhm4xuzxbq2f"
+    assert check_claim(fetcher, PLC, {SIGNER}, orta, uri, NOW).key == "instagram:orta"
+    record["identity"]["subject"] = "somebody.else"
+    with pytest.raises(ProofProblem, match="another account"):
+        check_claim(fetcher, PLC, {SIGNER}, orta, uri, NOW)
+
+
+Forge = Callable[[dict[str, Any]], object]
+SIG: Callable[..., Forge] = lambda **changes: lambda record: record["sigs"][0].update(changes)  # noqa: E731
+FORGED: dict[str, Forge] = {
+    "another kind of account": lambda record: record.update(type="npm"),
+    "another account": lambda record: record["identity"].update(subject="torvalds"),
+    "another proof": lambda record: record.update(claimUri="https://gist.github.com/torvalds/1"),
+    "somebody else's claim, copied": lambda record: record.update(claim(who=OTHER)),
+    "signed by another key": SIG(attestation=signature(PAYLOAD, Signer("mine", P256))["attestation"]),
+    "signed by nobody": SIG(attestation=signature(PAYLOAD)["attestation"].rpartition(".")[0] + "."),
+    "no algorithm": SIG(attestation="eyJhbGciOiJub25lIn0." + signature(PAYLOAD)["attestation"].split(".", 1)[1]),
+    "the key of another signer": SIG(src=f"at://{OTHER}/{KEYS}/2026-11-10"),
+    "a key in another collection": SIG(src=f"at://{SIGNER}/{CLAIM}/2026-11-10"),
+    "a key that is not there": SIG(src=f"at://{SIGNER}/{KEYS}/2026-11-11"),
+    "signed before the key was valid": SIG(signedAt="2026-11-09T23:59:59Z"),
+    "signed after the key expired": SIG(signedAt="2026-11-11T00:00:00Z"),
+    "signed at no time": SIG(signedAt=None),
+    "a retracted signature": SIG(retractedAt=SIGNED_AT),
+    "retracted": lambda record: record.update(status="retracted"),
+    "failed": lambda record: record.update(status="failed"),
+    "retracted, though its status says verified": lambda record: record.update(retractedAt=SIGNED_AT),
+    "a status that is no text": lambda record: record.update(status=["verified"]),
+    "no signature": lambda record: record.update(sigs=[]),
+    "signatures that are no list": lambda record: record.update(sigs="x"),
+    "an older form, which does not cover the proof": lambda record: record.update(
+        sigs=[
+            signature(
+                {"did": MALLORY, "subject": "mallory", "type": "github", "verifiedAt": SIGNED_AT},
+                signedFields=["did", "subject", "type", "verifiedAt"],
+            )
+        ]
+    ),
+    "a signature over the status alone": lambda record: record.update(
+        sigs=[signature({"claimUri": GIST, "did": MALLORY, "status": "verified", "lastVerifiedAt": SIGNED_AT})]
+    ),
+    **{
+        f"signed fields without {name}": SIG(signedFields=[field for field in COVERED if field != name])
+        for name in COVERED
+    },
+    **{
+        f"a payload without {name}": SIG(
+            attestation=signature({key: text for key, text in PAYLOAD.items() if key != name})["attestation"]
+        )
+        for name in COVERED
+    },
+}
+
+
+def test_a_claim_is_proven_by_its_signer_in_today_s_form_and_the_older_one() -> None:
+    assert proven(claim()) == GOOD
+    older = claim()
+    older["sig"] = older.pop("sigs")[0]
+    del older["status"]
+    assert proven(older) == GOOD
+    second = claim()
+    second["sigs"].insert(0, signature({"claimUri": GIST}))
+    assert proven(second) == GOOD, "one signature that does not hold hides another that does"
+
+
+@pytest.mark.parametrize("how", FORGED)
+def test_a_forged_claim_proves_nothing(how: str) -> None:
+    record = claim()
+    FORGED[how](record)
+    assert not is_proven(proven(record))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        {"publicJwk": public_text(KEY)},
+        {"publicJwk": public_text(KEY), **DAY, "validUntil": "2026-11-10T11:59:59Z"},
+        {"publicJwk": public_text(Signer("another", P256)), **DAY},
+        {"publicJwk": public_text(KEY).replace("P-256", "P-384"), **DAY},
+        {"publicJwk": json.dumps({"kty": "EC", "crv": "P-256", "x": "é", "y": ""}), **DAY},
+        {"publicJwk": "[]", **DAY},
+        {"publicJwk": 7, **DAY},
+        {},
+    ],
+)
+def test_a_key_that_is_expired_another_or_unreadable_proves_nothing(key: dict[str, Any]) -> None:
+    assert not is_proven(proven(claim(), key))
+
+
+def test_a_claim_that_the_repository_does_not_hold_proves_nothing() -> None:
+    assert proven(claim(), rkey="3kother") == "the person's repository does not hold the claim"
+
+
+JSON = draw.recursive(
+    draw.none() | draw.booleans() | draw.integers(-9, 9) | draw.text(max_size=20),
+    lambda inner: draw.lists(inner, max_size=3) | draw.dictionaries(draw.sampled_from(COVERED), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=count(40, 2_000), deadline=None)
+@given(
+    place=draw.sampled_from(["claim", "identity", "sig", "key"]),
+    name=draw.sampled_from(["type", "claimUri", "identity", "sigs", "subject", "src", "attestation", "signedAt", "x"]),
+    value=JSON,
+)
+def test_whatever_stands_in_a_claim_it_never_proves_another_account(place: str, name: str, value: Any) -> None:
+    record, key = claim(), {"$type": KEYS, "publicJwk": public_text(KEY), **DAY}
+    target = {"claim": record, "identity": record["identity"], "sig": record["sigs"][0], "key": key}[place]
+    target[name] = value
+    found = proven(record, key)
+    assert found == GOOD or not is_proven(found)
+
+
+@settings(max_examples=count(60, 10_000), deadline=None)
+@given(place=draw.integers(0, 400), letter=draw.sampled_from("ABCDEFGHabcdefgh01234567-_.="))
+def test_no_letter_of_a_signature_can_be_changed(place: int, letter: str) -> None:
+    record = claim()
+    attested = record["sigs"][0]["attestation"]
+    place %= len(attested)
+    record["sigs"][0]["attestation"] = attested[:place] + letter + attested[place + 1 :]
+    # The last letter of 64 bytes in base64url has four bits that mean nothing.
+    same = attested[place] == letter or place == len(attested) - 1
+    assert same or not is_proven(proven(record))
+
+
+def test_claims_are_kept_of_people_who_did_something_here_and_of_nobody_else(store: Store) -> None:
+    frames = Frames()
+    frames.commit(ANA, CLAIM, "before", claim(who=ANA))
+    frames.commit(ANA, "sh.tangled.graph.follow", "f", {"subject": MARA})
+    frames.commit(ANA, CLAIM, "after", claim(who=ANA))
+    frames.commit(ANA, CLAIM, "gone", claim(who=ANA) | {"retractedAt": SIGNED_AT})
+    frames.commit(MARA, CLAIM, "stranger", claim(who=MARA))
+    take(store, frames)
+    sql = "select uri, type, subject, claim_uri, status from account_claims order by uri"
+    kept = [(f"at://{ANA}/{CLAIM}/{rkey}", "github", "mallory", GIST, status) for rkey, status in KEPT.items()]
+    assert rows(store, sql) == kept
+    assert rows(store, "select did from contributors where did = ?", MARA) == []
+    later = Frames(frames[:0])
+    later.extend(frames)
+    later.delete(ANA, CLAIM, "after")
+    take(store, later)
+    assert rows(store, "select uri from account_claims where deleted_at is not null") == [kept[0][:1]]
+    assert letters(store) == []
+
+
+KEPT = {"after": "verified", "gone": "retracted"}
+
+
+def test_a_claim_ends_with_its_deletion_and_a_rewritten_one_until_it_is_proven_again(world: Declaring) -> None:
+    uri = world.claims(claim())
+    assert world.look() == 1
+    sql = "select value, evidence_uri, declared_by, known_from from signals where source = 'keytrace'"
+    assert world.rows(sql) == [(SIGNER, uri, MALLORY, NOW)]
+    asked = world.asked.total()
+    assert world.look() == 0
+    world.later(1)
+    world.claims(claim("npm"))
+    assert (world.look(), world.facts("keytrace")) == (2, {"npm:mallory": SIGNER}), "one withdrawn, one proven"
+    world.later(1)
+    world.claims(None)
+    assert world.look() == 1
+    assert world.facts("keytrace") == {}
+    assert world.asked.total() == 2 * asked
+
+
+def test_a_claim_that_is_rewritten_every_minute_is_looked_at_once_a_day(world: Declaring) -> None:
+    world.claims(claim())
+    world.look()
+    asked = world.asked.total()
+    for _ in range(5):
+        world.now += MINUTE
+        world.claims(claim())
+        world.look()
+    assert (world.facts("keytrace"), world.asked.total()) == ({}, asked)
+
+
+@pytest.mark.parametrize("others", [OTHER, ""])
+def test_a_signer_who_no_longer_counts_proves_nothing_from_the_next_pass_on(world: Declaring, others: str) -> None:
+    world.claims(claim())
+    world.look()
+    asked = world.asked.total()
+    assert world.look(others) == 1
+    assert world.facts("keytrace") == {}
+    world.later(7)
+    assert (world.look(others), world.facts("keytrace")) == (1, {})
+    assert (world.asked.total() == asked) == (not others), "without signers no claim is read"
+
+
+def test_while_a_server_is_silent_what_was_proven_stays_until_it_expires(world: Declaring) -> None:
+    world.claims(claim())
+    world.links(GITHUB)
+    world.pages[USER] = {"login": "Mallory", "id": 7, "blog": f"https://{HANDLE}"}
+    world.pages[f"{USER}/social_accounts"] = []
+    world.look()
+    before = world.rows("select * from signals order by key")
+    world.later(7)
+    world.faults = {"pds.example.test": 503, "api.github.com": 503}
+    world.look()
+    assert world.rows("select * from signals order by key") == before
+    assert world.outcome("declared")[0] == "found"
+    assert world.outcome("declared")[1] == 1, "it is tried again soon"
+
+
+USERS: dict[str, tuple[dict[str, Any], object]] = {
+    "its web site": ({"blog": f"https://{HANDLE}/"}, []),
+    "its web site without a scheme": ({"blog": HANDLE.upper()}, []),
+    "its words": ({"bio": f"I make lamps. (@{HANDLE})"}, []),
+    "a DID in its words": ({"bio": f"{MALLORY}, since 2019"}, []),
+    "a page on Tangled": ({}, [{"provider": "generic", "url": f"https://tangled.org/@{HANDLE}"}]),
+    "a page on Bluesky": ({}, [{"provider": "bluesky", "url": f"https://bsky.app/profile/{MALLORY}"}]),
+}
+LIARS: dict[str, tuple[dict[str, Any], object]] = {
+    "nothing": ({}, []),
+    "somebody else's handle": ({"blog": "https://ana.example.test"}, []),
+    "a longer name": ({"blog": f"https://not{HANDLE}", "bio": f"x.{HANDLE} {HANDLE}.evil.example"}, []),
+    "a page below another's": ({"blog": f"https://evil.example/{HANDLE}"}, []),
+    "a name in a query": ({"blog": f"https://evil.example/?{HANDLE}"}, []),
+    "another account's profile": ({"login": "torvalds", "blog": f"https://{HANDLE}"}, []),
+    "wrong types": ({"blog": 7}, []),
+    "accounts that are no list": ({"blog": f"https://{HANDLE}"}, {}),
+}
+
+
+@pytest.mark.parametrize("how", USERS)
+def test_a_github_account_that_names_the_person_is_theirs(world: Declaring, how: str) -> None:
+    world.links(GITHUB, "https://elsewhere.example.org/@mallory")
+    profile, social = USERS[how]
+    world.pages |= {USER: {"login": "Mallory", "id": 7} | profile, f"{USER}/social_accounts": social}
+    world.look()
+    assert world.facts("link") == {GITHUB: "mutual", "https://elsewhere.example.org/@mallory": "claimed"}
+    assert world.rows("select evidence_uri from signals where value = 'mutual'") == [(GITHUB,)]
+    assert set(world.asked) == {"api.github.com"}, "a page inside a site may be anybody's, and is not asked for"
+
+
+@pytest.mark.parametrize("how", LIARS)
+def test_a_github_account_that_does_not_name_them_stays_claimed(world: Declaring, how: str) -> None:
+    world.links(GITHUB)
+    profile, social = LIARS[how]
+    world.pages |= {USER: {"login": "mallory", "id": 7} | profile, f"{USER}/social_accounts": social}
+    world.look()
+    assert world.facts("link") == {GITHUB: "claimed"}
+
+
+SITE = "https://lamps.example.org"
+ME = f'<a class=x rel="noopener me" href="https://tangled.org/{HANDLE}">here</a>'
+LYING_PAGES = {
+    "no link": b"<p>mallory.example.test</p>",
+    "a link that is not rel=me": ME.replace("me", "author", 1).replace(" me", "").encode(),
+    "another person": ME.replace(HANDLE, "ana.example.test").encode(),
+    "another person with the name behind": ME.replace(HANDLE, f"ana.example.test/{HANDLE}").encode(),
+    "an attribute inside another": f"<a title='rel=me href=https://{HANDLE}' href='/'>".encode(),
+    "no page at all": b"\x00\xff" * 1_000,
+    "a megabyte": b"<a " * 350_000 + ME.encode(),
+}
+
+
+def test_a_domain_whose_first_page_links_the_person_with_rel_me_is_theirs(world: Declaring) -> None:
+    world.links(SITE, f"{SITE}/below")
+    world.pages["lamps.example.org/"] = response(f"<!doctype html><title>Lamps</title>{ME}".encode())
+    world.pages["lamps.example.org/below"] = world.pages["lamps.example.org/"]
+    world.look()
+    assert world.facts("link") == {SITE: "mutual", f"{SITE}/below": "claimed"}
+    world.links(f"{SITE}/below")
+    world.look()
+    assert world.facts("link") == {f"{SITE}/below": "claimed"}, "a link that is not declared any more is forgotten"
+
+
+@pytest.mark.parametrize("how", LYING_PAGES)
+def test_a_page_that_lies_leaves_the_link_claimed(world: Declaring, how: str) -> None:
+    world.links(SITE)
+    world.pages["lamps.example.org/"] = response(LYING_PAGES[how])
+    world.look()
+    assert world.facts("link") == {SITE: "claimed"}
+
+
+@pytest.mark.parametrize("to", ["http://127.0.0.1:1/", "https://tangled.org/", "http://169.254.169.254/latest"])
+def test_a_redirect_is_not_followed(world: Declaring, to: str) -> None:
+    world.links(SITE)
+    world.pages["lamps.example.org/"] = response(ME.encode(), 302, Location=to)
+    world.look()
+    assert world.facts("link") == {SITE: "claimed"}
+    assert world.asked == {"lamps.example.org": 1}
+
+
+def test_links_to_this_machine_are_never_asked_for(world: Declaring) -> None:
+    world.links("https://127.0.0.1/", "https://localhost/", "https://lamps.example.org:8443/", "https://[::1]/")
+    world.look()
+    assert set(world.facts("link").values()) == {"claimed"}
+    assert world.asked.total() == 0
+
+
+def test_an_unproven_handle_is_not_looked_for(world: Declaring) -> None:
+    world.change("update contributors set handle_verified = false")
+    world.links(GITHUB)
+    world.pages |= {USER: {"login": "mallory", "id": 7, "blog": f"https://{HANDLE}"}, f"{USER}/social_accounts": []}
+    world.look()
+    assert world.facts("link") == {GITHUB: "claimed"}
+
+
+def test_other_addresses_of_a_did_document_are_checked_like_links(world: Declaring) -> None:
+    world.known_as = [SITE, "https://127.0.0.1/", "mailto:m@example.org", "x" * 5_000, GITHUB]
+    world.pages["lamps.example.org/"] = response(ME.encode())
+    world.identities()
+    assert world.facts("document") == {SITE: "claimed", GITHUB: "claimed"}
+    world.look()
+    assert world.facts("link") == {SITE: "mutual", GITHUB: "claimed"}
+    world.known_as = []
+    world.change("delete from fetches where kind = 'identity'")
+    world.identities()
+    world.look()
+    assert world.facts("document", "link") == {}
+
+
+def test_who_declares_nothing_causes_no_request(world: Declaring) -> None:
+    world.links()
+    assert (world.look(), world.ask_registries()) == (0, 0)
+    assert world.asked.total() == 0
+
+
+def test_only_authors_here_and_people_who_are_looked_at_are_asked_about_once_a_week(world: Declaring) -> None:
+    world.links(SITE)
+    world.change("update pull_requests set state = 'closed'")
+    assert (world.look(), world.asked.total()) == (0, 0)
+    assert want_person(world.store, MALLORY, world.wall)
+    assert (world.look(), world.footprints()) == (1, 1)
+    assert not want_person(world.store, MALLORY, world.wall)
+    assert not want_person(world.store, did("nobody"), world.wall)
+    world.later(8)
+    assert world.look() == 2, "nobody has looked since, and both facts have expired"
+    assert world.facts("link", "repository") == {}
+    assert want_person(world.store, MALLORY, world.wall)
+    assert world.look() == 1
+    assert world.asked["lamps.example.org"] == 2
+
+
+def test_a_repository_tells_how_many_services_it_holds_records_of(world: Declaring) -> None:
+    assert world.footprints() == 1
+    assert world.facts("repository") == {"collections": "3"}
+    assert world.footprints() == 0
+    world.later(7)
+    world.collections = []
+    world.footprints()
+    assert world.facts("repository") == {"collections": "0"}
+    assert set(world.asked) == {"pds.example.test"}
+
+
+def test_all_of_it_is_erased_with_the_person(world: Declaring) -> None:
+    world.claims(claim())
+    world.links(SITE)
+    assert (world.look(), world.footprints()) == (1, 1)
+    with world.store.write() as txn:
+        names, number = find_names(txn, MALLORY)
+        erase_rows(txn, names, number, NOW)
+    for table in ("signals", "account_claims", "profiles"):
+        assert world.rows(f"select * from {table}") == []
+    assert world.rows("select subject from fetches where contains(subject, ?)", MALLORY) == []
+
+
+@given(text=draw.text(max_size=300))
+def test_a_text_without_a_name_names_nobody(text: str) -> None:
+    names = frozenset({MALLORY, HANDLE})
+    assert not names_person(text.replace("mallory", ""), names)
+    assert names_person(f"{text.rstrip('.@/')} {HANDLE}", names)
