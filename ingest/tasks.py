@@ -15,6 +15,7 @@ from ingest.git.history import read_history
 from ingest.git.landings import find_landings
 from ingest.git.mirror import fetch_mirrors
 from ingest.lookups.attestations import fetch_attestations
+from ingest.lookups.declared.facts import withdraw_all
 from ingest.lookups.declared.people import Signers, fetch_declared, fetch_footprints
 from ingest.lookups.declared.registries import Registries, fetch_registries, withdraw_registries
 from ingest.lookups.engine import forget_future
@@ -71,6 +72,8 @@ def ask_network() -> None:
 def _ask_declared(runtime: Runtime) -> int:
     """Ask about what people declare beyond the forge, and drop what no longer stands; return how many that were."""
     store, fetcher, now, wall = runtime.store, runtime.fetcher, runtime.clock.now(), runtime.store.wall
+    if not runtime.ask_declared:
+        return withdraw_all(store)
     signers = Signers(runtime.claim_signers, runtime.plc_url)
     asked_count = fetch_declared(store, fetcher, signers, now, wall)
     asked_count += fetch_footprints(store, fetcher, now, wall)

@@ -96,6 +96,7 @@ PLC_URL: str = env.str("PLC_URL", "https://plc.directory", validate=check.URL(sc
 BLUESKY_API: str = env.str("BLUESKY_API", "https://public.api.bsky.app", validate=check.URL(schemes={"https"}))
 APPVIEW_URL: str = env.str("APPVIEW_URL", "https://tangled.org", validate=check.URL(schemes={"https"}))
 ASK_ADVISORIES: bool = env.bool("ASK_ADVISORIES", False)
+ASK_DECLARED: bool = env.bool("ASK_DECLARED", True)
 ASK_REGISTRIES: bool = env.bool("ASK_REGISTRIES", False)
 # keytrace.dev, as its own documents name it (apps/keytrace.dev/content/blog/how-keytrace-works.md of its source).
 CLAIM_SIGNERS: list[str] = env.list(

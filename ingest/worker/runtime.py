@@ -120,6 +120,7 @@ class Runtime:
     bluesky_api: str
     appview_url: str | None  # None: pull requests have no number
     ask_advisories: bool  # True if OSV and deps.dev may learn which packages pull requests name
+    ask_declared: bool  # True if what people declare of themselves elsewhere may be looked up
     claim_signers: frozenset[str]  # DIDs whose signature on a claim counts
     ask_registries: bool  # True if registries of packages may learn what pull requests add, and whom this site looks at
     contact: str  # an address of the operator's, which crates.io asks for; "": none, and it is not asked

@@ -123,6 +123,7 @@ from scoring.queries.queue import (
     unsealed,
 )
 from scoring.queries.rounds import (
+    FEWEST_OF_TITLE,
     ForgeHome,
     Here,
     RepositoryHome,

@@ -154,7 +154,7 @@ def _round(row: Mapping[str, Any]) -> Round:
 
 _PATH = re.compile(r"/@?([A-Za-z0-9.:_-]{1,253})/([A-Za-z0-9._-]{1,100})/pulls/([0-9]{1,9})(?:/.*)?")
 MOST = 20  # pull requests shown for one person
-FEWEST = 4  # least length of a part of a title: shorter ones match every title
+FEWEST_OF_TITLE = 4  # least length of a part of a title: shorter ones match every title
 # One statement in every case: a hidden pull request takes as long as one that never existed.
 HERE = f"""
 select p.pull_uri, p.title, coalesce(r.name, r.repo_key) as name, g.number, p.seen_at, p.state,
@@ -170,7 +170,8 @@ where p.deleted_at is null and p.state <> 'abandoned' and p.author_id not in ({L
   and (p.pull_uri = $uri or (p.state = 'open' and (
     $who in (c.did, if(c.handle_verified, lower(c.handle), null))
     or ends_with(p.pull_uri, $key_end) or g.number = $number
-    or lower(p.title) = lower($title) or (length($title) >= {FEWEST} and contains(lower(p.title), lower($title)))
+    or lower(p.title) = lower($title)
+    or (length($title) >= {FEWEST_OF_TITLE} and contains(lower(p.title), lower($title)))
   )))
 order by p.seen_at desc, p.pull_uri limit {MOST}
 """
@@ -197,9 +198,9 @@ class Here:
 def here(rows: Rows, address: str, who: str, title: str = "") -> tuple[Here, ...]:
     """Return the pull request at `address` (an at-uri or its page on the forge), or the open ones of a person or title.
 
-    The newest come first. `who` is a DID or a verified handle; `title` may be FEWEST characters of it or more, or the
-    label. Empty parameters match nothing. Repositories that are not watched are omitted, and people who are hidden,
-    erased or left out of the leaderboard. Nothing is fetched.
+    The newest come first. `who` is a DID or a verified handle; `title` may be the label, a whole title, or a part of
+    FEWEST_OF_TITLE characters or more. Empty parameters match nothing. Repositories that are not watched are omitted,
+    and people who are hidden, erased or left out of the leaderboard. Nothing is fetched.
     """
     uri = address if address.startswith("at://") else pull_at(rows, address)
     key_end, number = named_by(title)

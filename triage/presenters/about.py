@@ -210,6 +210,7 @@ class Facts:
     forge: str
     asks_advisories: bool
     asks_registries: bool
+    asks_declared: bool
     objection_days: int
     is_recording: bool
     false_alarms: Mapping[str, int] = field(default_factory=dict)  # by scanner, the most first
@@ -344,10 +345,11 @@ def _leaves(facts: Facts) -> tuple[str, ...]:
         )
     else:
         told.append("To osv.dev and deps.dev: nothing, packages are checked against a copy on this machine.")
-    told.append(
-        "To GitHub and to the domains that people link from their own profile or claims: that we look whether they "
-        "link back, or who signed a claim."
-    )
+    if facts.asks_declared:
+        told.append(
+            "To GitHub and to the domains that people link from their own profile or claims: that we look whether they "
+            "link back, or who signed a claim."
+        )
     if facts.asks_registries:
         told.append("To npm and crates.io: names of packages that pull requests add, for their downloads.")
         told.append("To npm, crates.io and PyPI: the accounts and projects that people have proven to be theirs.")

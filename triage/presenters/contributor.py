@@ -249,6 +249,8 @@ def read_tab(value: str) -> RecordTab:
 def _record_row(pull: PullLine) -> RecordRow:
     says_more = any(mark in pull.outcome for mark in ("commit", "marked", ";"))
     more = pull.outcome.removeprefix("open; ").removeprefix("not merged; ") if says_more else ""
+    if pull.flagged:
+        return RecordRow(pull, "open, flagged", "flag", more)
     return RecordRow(pull, RESULTS[pull.result], TONES.get(pull.result, ""), more)
 
 

@@ -135,13 +135,13 @@ def notice_words(offer: Offer, budget: float) -> str:
 
 
 def risk_words(offer: Offer, through: int, days: int) -> str:
-    """Say how many of the listed rows may be bad; "" where none is listed."""
+    """Say how many of as many rows as are listed may turn out bad; "" where none is listed."""
     if not through:
         return ""
     rate = offer.bad / offer.let_through
     return (
-        f"of the {through:,} below in {days} days about {one_decimal_up(through * rate)} are bad, at worst "
-        f"{one_decimal_up(through * offer.bad_high)}"
+        f"of the next {through:,}, as many as below in {days} days, about {one_decimal_up(through * rate)} turn out "
+        f"bad, at worst {one_decimal_up(through * offer.bad_high)}"
     )
 
 

@@ -256,3 +256,8 @@ def banners(request: Request, snapshot: Snapshot) -> list[tuple[Closure, str]]:
     may = {key: role_of(request.user, key) >= Role.MAINTAINER for key in {one.repository for one in found}}
     told = [one for one in found if one in public or may[one.repository]]
     return [(one, visible(closure_words(one, known))) for one in told]
+
+
+def newest_outcome(uri: str) -> Action | None:
+    """Return the newest mark of what became of a pull request; None without one."""
+    return Action.objects.filter(pull_uri=uri, kind=Action.Kind.OUTCOME, undone_at=None).order_by("-pk").first()

@@ -72,6 +72,7 @@ def find(request: Request) -> HttpResponse:
             "asked": True,
             "found": [_shown(request, one, bool(shown["may_read"]), one.uri in on_author) for one in found],
             "waits": [words for words in waits if words],
+            "is_short": len(asked) < read.FEWEST_OF_TITLE,
             "repositories": _repositories_called(request.snapshot, asked) if not found else (),
         }
     response = render(request, "about/find.html", shown, status=429 if wait else 200)
@@ -176,6 +177,7 @@ def facts_from_settings(readers: tuple[int, int] | None) -> Facts:
         forge=settings.APPVIEW_URL,
         asks_advisories=settings.ASK_ADVISORIES,
         asks_registries=settings.ASK_REGISTRIES,
+        asks_declared=settings.ASK_DECLARED,
         objection_days=DAYS,
         is_recording=settings.STREAM_CLOCK,
         false_alarms=false_alarms() if readers is not None else {},

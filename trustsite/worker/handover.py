@@ -172,6 +172,7 @@ def make_runtime(
         bluesky_api=settings.BLUESKY_API.rstrip("/"),
         appview_url=None if settings.STAND_IN_ORIGIN else settings.APPVIEW_URL.rstrip("/"),
         ask_advisories=settings.ASK_ADVISORIES,
+        ask_declared=settings.ASK_DECLARED,
         claim_signers=frozenset(settings.CLAIM_SIGNERS),
         ask_registries=settings.ASK_REGISTRIES,
         contact=settings.OPERATOR_CONTACT or settings.PUBLIC_ORIGIN,

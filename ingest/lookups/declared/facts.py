@@ -62,6 +62,16 @@ def note_facts(facts: Facts) -> Note:
     return Note(doubt=f"no answer about {', '.join(sorted(facts.unanswered))}"[:300], unfinished=True)
 
 
+def withdraw_all(store: Store) -> int:
+    """Delete every fact that was looked up here, since the operator has switched that off; return how many."""
+    condition = f"from signals where source in {ASKED} and subject like 'did:%'"
+    with store.read() as rows:
+        if not rows.value(f"select count(*) {condition}"):
+            return 0
+    with store.write() as txn:
+        return len(txn.rows(f"delete {condition} returning subject"))
+
+
 def withdraw(store: Store, signers: Collection[str], wall: datetime) -> int:
     """Delete facts that expired, or whose claim or link was deleted, retracted or rewritten; return how many.
 

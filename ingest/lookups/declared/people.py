@@ -135,12 +135,15 @@ def _refuse_closed(problem: FetchProblem) -> None:
 
 FOOTPRINT = "footprint"
 DESCRIPTION_LIMIT = 1_000_000  # bytes
-WITH_SERVER = "select contributor_id from contributors where pds is not null and account_status <> 'deleted'"
+WITH_SERVER = f"""
+select contributor_id from contributors semi join ({DECLARING}) using (contributor_id)
+where pds is not null and account_status <> 'deleted'
+"""
 DUE_FOOTPRINTS = f"""
 with offering as ({OFFERING})
 select c.did as subject, c.pds, c.did as payer, if(f.outcome = 'wanted', 0, 1) as rank,
   coalesce(f.due_clock, o.since) as since, coalesce(f.attempts, 0) as attempts
-from contributors c left join offering o using (contributor_id)
+from contributors c semi join ({DECLARING}) using (contributor_id) left join offering o using (contributor_id)
 left join fetches f on f.kind = '{FOOTPRINT}' and f.subject = c.did
 where c.account_status <> 'deleted' and c.pds is not null
   and (f.outcome = 'wanted' or o.contributor_id is not null and (f.subject is null or f.due_clock <= $wall))

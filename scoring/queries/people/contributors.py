@@ -65,10 +65,10 @@ MARKS = {"clean": "clean", "needed_fix": "needed a fix", "reverted": "reverted"}
 PULLS = f"""
 select p.*, coalesce(r.name, r.repo_key) as name, h.number, x.added, x.removed,
   case when k.pull_uri is null then l.clean else k.mined_clean end as clean, k.outcome as mark,
-  w.repository_id is not null as watched, {RESULT} as result
+  w.repository_id is not null as watched, {RESULT} as result, coalesce(d.lane = 'needs_human', false) as flagged
 from pull_requests p join repositories r using (repository_id) left join labels l using (pull_uri)
 left join marks k using (pull_uri) left join watched_repositories w using (repository_id)
-left join pull_pages h using (pull_uri)
+left join pull_pages h using (pull_uri) left join current_decisions d on d.pull_uri = p.pull_uri
 left join patches x on x.pull_uri = p.pull_uri and x.patch_ref = p.patch_ref and x.state = 'read'
 where p.author_id = ? order by p.opened_at desc, p.pull_uri limit ?
 """
@@ -123,6 +123,7 @@ def pull_lines(rows: Rows, number: int) -> tuple[PullLine, ...]:
             pull_label(row["name"], row["number"], row["pull_uri"]),
             row["added"],
             row["removed"],
+            row["state"] == "open" and row["flagged"],
         )
         for row in found
     )
@@ -229,7 +230,7 @@ def contributor(rows: Rows, did: str, viewer: str | None = None) -> ContributorP
         did_created_at=person["did_created_at"],
         first_seen_at=person["first_seen_at"] or overall.as_of,
         account_status=person["account_status"],
-        stored=(*_stored(rows, number, did), ("warnings received", warnings)),
+        stored=tuple(pair for pair in (*_stored(rows, number, did), ("warnings received", warnings)) if pair[1]),
         record=record_of(rows, number),
         signals=read_signals(rows, person),
     )

@@ -13,6 +13,7 @@ from hypothesis import strategies as draw
 from ingest.atproto.record_proof import ProofProblem
 from ingest.erasure.rows import erase_rows, find_names
 from ingest.lookups.declared.claims import check_claim
+from ingest.lookups.declared.facts import withdraw_all
 from ingest.lookups.declared.links import names_person
 from ingest.lookups.people import want_person
 from ingest.store.database import Store
@@ -414,7 +415,7 @@ def test_other_addresses_of_a_did_document_are_checked_like_links(world: Declari
 
 def test_who_declares_nothing_causes_no_request(world: Declaring) -> None:
     world.links()
-    assert (world.look(), world.ask_registries()) == (0, 0)
+    assert (world.look(), world.footprints(), world.ask_registries()) == (0, 0, 0)
     assert world.asked.total() == 0
 
 
@@ -435,6 +436,7 @@ def test_only_authors_here_and_people_who_are_looked_at_are_asked_about_once_a_w
 
 
 def test_a_repository_tells_how_many_services_it_holds_records_of(world: Declaring) -> None:
+    world.links(SITE)
     assert world.footprints() == 1
     assert world.facts("repository") == {"collections": "3"}
     assert world.footprints() == 0
@@ -443,6 +445,17 @@ def test_a_repository_tells_how_many_services_it_holds_records_of(world: Declari
     world.footprints()
     assert world.facts("repository") == {"collections": "0"}
     assert set(world.asked) == {"pds.example.test"}
+
+
+def test_one_switch_ends_all_of_it(world: Declaring) -> None:
+    world.links(SITE)
+    assert (world.look(), world.footprints()) == (1, 1)
+    world.change(
+        "insert into signals by name select * replace ('pkg:npm/lamp' as subject, 'npm' as source) from signals"
+    )
+    assert withdraw_all(world.store) == 2
+    assert withdraw_all(world.store) == 0
+    assert world.rows("select distinct subject from signals") == [("pkg:npm/lamp",)], "that is a package"
 
 
 def test_all_of_it_is_erased_with_the_person(world: Declaring) -> None:

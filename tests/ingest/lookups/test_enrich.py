@@ -196,7 +196,7 @@ def test_a_closed_fetcher_ends_the_hop_and_what_was_asked_stays_due(world: World
         world.identities()
     world.fetcher = Fetcher(world.peer.origin)
     world.hold.set()
-    assert world.due() == 4  # slow, the push-holders, and patch and repository of mallory, who is known by now
+    assert world.due() == 3  # slow, the push-holders, and the patch of mallory, who is known by now
     assert world.identities() == 1
     assert world.rows("select subject from fetches where outcome <> 'found'") == []
 
@@ -224,7 +224,7 @@ def test_many_people_are_asked_in_chunks(world: World, count: Callable[[int, int
         numbers = txn.person_ids([did(f"p{str(number).translate(digits)}") for number in range(size)])
         txn.append("maintainers", [{"contributor_id": each, "repository_id": 0} for each in numbers.values()])
     assert world.identities() == size + 2
-    assert world.due() == 3  # the push-holders, and the patch and repository of mallory
+    assert world.due() == 2  # the push-holders and the patch
     asked = Counter(request.path for request in world.peer.requests if request.path.endswith("/log/audit"))
     assert len(asked) == size + 2
     assert set(asked.values()) == {1}

@@ -71,7 +71,7 @@ def test_a_contributors_page_tells_the_same_as_the_score(played: Result, world: 
     assert page is not None
     assert not page.vouches, "a stranger's denounce is not shown"
     counted = dict(page.stored)
-    assert (counted["vouches received"], counted["warnings received"]) == (0, 0), "nor counted as a vouch"
+    assert counted.keys().isdisjoint({"vouches received", "warnings received"}), "nor counted as a vouch"
 
 
 @pytest.mark.parametrize(
@@ -113,6 +113,22 @@ def test_each_vouch_of_a_path_has_its_weight_and_the_paths_share_nobody_but_seed
     assert all(0 < weight <= 1 for weights in found.weights for weight in weights)
     between = [person.did for path in found.paths for person in path[1:-1]]
     assert len(between) == len(set(between))
+
+
+def test_an_open_pull_request_that_needs_a_person_is_told_with_the_person(played: Result) -> None:
+    with played.reading() as rows:
+        flagged = rows.rows(
+            "select d.pull_uri as uri, c.did from current_decisions d join contributors c using (contributor_id) "
+            "join pull_requests p using (pull_uri) where d.lane = 'needs_human' and p.state = 'open'"
+        )
+        pages = {row["did"]: read.contributor(rows, row["did"]) for row in flagged}
+    assert flagged
+    for row in flagged:
+        page = pages[row["did"]]
+        assert page is not None
+        assert next(line for line in page.pulls if line.uri == row["uri"]).flagged
+    lines = [line for page in pages.values() if page for line in page.pulls]
+    assert {line.uri for line in lines if line.flagged} == {row["uri"] for row in flagged}
 
 
 def test_the_record_counts_every_pull_request_once_by_what_came_of_it(played: Result, world: World) -> None:

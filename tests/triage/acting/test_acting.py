@@ -211,6 +211,7 @@ def test_an_outcome_can_be_corrected_and_both_stay(site: ActingSite, ana: Client
     page = ana.get(f"/history/{OFFERED}").content.decode()
     assert "marked it as clean" in page
     assert "marked it as reverted" in page
+    assert '<option value="reverted" selected>' in page, "the mark that holds"
 
 
 def test_a_note_is_text_and_nothing_else(site: ActingSite, ana: Client) -> None:

@@ -59,7 +59,9 @@ def test_no_word_of_an_estimate_calls_it_certified() -> None:
 
 
 def test_risk_is_told_of_the_rows_that_the_page_lists_and_bad_ones_are_rounded_up() -> None:
-    assert lane_words.risk_words(OFFER, 19, 30) == "of the 19 below in 30 days about 0.5 are bad, at worst 1.7"
+    assert lane_words.risk_words(OFFER, 19, 30) == (
+        "of the next 19, as many as below in 30 days, about 0.5 turn out bad, at worst 1.7"
+    )
     assert lane_words.risk_words(OFFER, 0, 30) == ""
 
 

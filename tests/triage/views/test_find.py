@@ -110,6 +110,7 @@ def test_the_name_of_a_repository_leads_to_its_inbox_who_may_read_it(world: Resu
     settings.PUBLIC_READ = True
     assert 'href="/?repository=' in ask(client, "lantern").content.decode()
     assert NOT_FOUND in main(ask(client, "lanterns"))
+    assert "Too short: type at least four letters" in main(ask(client, "lam"))
 
 
 def test_of_what_was_judged_and_of_whom_nothing_is_told(world: Result) -> None:

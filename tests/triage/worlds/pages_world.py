@@ -240,7 +240,9 @@ class DrawnWorld:
             per_repository=(replace(score, repository="core"),),
             vouches=(read.VouchLine(ANA, "vouch", "<i>solid</i>\u202e", NOW),),
             pulls=(
-                read.PullLine(self.rows[1].uri, HOSTILE[0], "core", NOW, "open", "open", True, "open", "core #7", 4, 1),
+                read.PullLine(
+                    self.rows[1].uri, HOSTILE[0], "core", NOW, "open", "open", True, "open", "core #7", 4, 1, True
+                ),
                 read.PullLine(self.rows[0].uri, HOSTILE[1], "core", NOW, "merged", "clean merge", True, "clean"),
             ),
             history=tuple(

@@ -39,6 +39,7 @@ from triage.presenters.queue.row_actions import RowActs
 from triage.presenters.queue.rows import ForgePlace, forge_place
 from triage.presenters.vouching import vouching_shown
 from triage.services import actions
+from triage.services.lane_closures import newest_outcome
 from triage.services.own_name import own_records
 from triage.services.reading_times import note_opened
 from triage.views.inbox.queue import reading, wants_fragment
@@ -358,6 +359,7 @@ def _forms(request: Request, subject: Subject) -> dict[str, object]:
         "act": {"seen": subject.seen, "version": standing.version},
         "shown": {"row": subject},
         "is_approved": standing.approval is not None and subject.state == "open",
+        "outcome": marked.outcome if (marked := newest_outcome(subject.uri)) else "",
     }
 
 

@@ -38,7 +38,7 @@ from triage.services import audit, lane_closures, snoozing
 from triage.services.actions import ActionProblem, Conflict
 from triage.services.audit import hiding_audits
 from triage.services.estimated_lanes import is_undone_since
-from triage.services.lane_closures import BAD, banners, handle, incidents_of
+from triage.services.lane_closures import BAD, banners, handle, incidents_of, newest_outcome
 from triage.services.reading_times import note_verdict
 from triage.views.inbox import inbox
 from triage.views.inbox.actions import acting_page, answer_conflict, answer_rows, filters_of, next_uri, to_sign_in
@@ -100,7 +100,7 @@ def incident(request: Request, snapshot: Snapshot, key: str) -> HttpResponse:
         raise Http404(NEVER_MERGED)
     if details is None:
         raise Http404(NEVER_APPROVED)
-    newest = Action.objects.filter(pull_uri=mark.pull_uri, kind=Action.Kind.OUTCOME, undone_at=None).latest("pk")
+    newest = newest_outcome(mark.pull_uri) or mark
     hidden = hiding_audits(snapshot, dids=(details.author.did,))
     reasons = [item for item in explain.told_reasons(details.verdict) if not (hidden and "probability" in item.params)]
     page = {
