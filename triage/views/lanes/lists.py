@@ -225,7 +225,7 @@ def incidents(request: Request, snapshot: Snapshot) -> HttpResponse:
     incident_marks = incidents_of(viewing(request)).filter(pull_uri__startswith=filters.by_author)
     page = Paginator(incident_marks, PAGE).get_page(filters.page)
     subjects = read.subjects(snapshot, [mark.pull_uri for mark in page])
-    lines = [(mark, subjects.get(mark.pull_uri)) for mark in page]
+    lines = [(mark, subjects.get(mark.pull_uri), getattr(mark, "handled", None)) for mark in page]
     return render(request, "lists/incidents.html", {"filters": filters, "page": page, "lines": lines})
 
 
