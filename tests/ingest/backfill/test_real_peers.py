@@ -13,12 +13,13 @@ from ingest.clock import wall_now
 from ingest.http.fetcher import Fetcher
 from ingest.lookups.people import fetch_identities
 from ingest.lookups.rounds import fetch_patches
-from ingest.records.registry import REGISTRY
+from ingest.records.registry import ACCOUNT_CLAIM, REGISTRY
 from ingest.records.watched import add_maintainer
 from ingest.store.database import Store
 from ingest.stream.jetstream import Listener, Subscription
 from tests.ingest.backfill.backfilled import run_backfill, sources, standing
 from tests.ingest.conftest import Open
+from tests.ingest.lookups.declaring import claim
 from tests.ingest.records.test_kinds import SHAPES, STRONG
 from tests.ingest.records.test_kinds_own import OWN
 from tests.ingest.stream.frames import CREATED, PULL, REPOSITORY, SEED, SOURCE, STATUS, VOUCH, rows, settled
@@ -52,7 +53,9 @@ def people(real_network: RealNetwork, request: pytest.FixtureRequest) -> tuple[A
 
 def listen(store: Store, network: RealNetwork, until: Callable[[], bool]) -> None:
     """Follow the firehose's shim into the store until something is true."""
-    listener = Listener(store, Subscription(SOURCE, (network.shim.url,), ("sh.tangled.*", f"{OWN}.*")), lambda: None)
+    listener = Listener(
+        store, Subscription(SOURCE, (network.shim.url,), ("sh.tangled.*", f"{OWN}.*", ACCOUNT_CLAIM)), lambda: None
+    )
     listener.start()
     try:
         wait_for(until, what="the arrival of the records")
@@ -160,7 +163,7 @@ def every_smaller_kind() -> list[tuple[str, str | None, dict[str, Any]]]:
     found: dict[str, tuple[str | None, dict[str, Any]]] = {}
     for name, rkey, record, _ in SHAPES:
         found.setdefault(f"sh.tangled.{name}", (rkey if len(rkey) > 2 else None, record))
-    found |= {f"{OWN}.{name}": told for name, told in OWN_RECORDS.items()}
+    found |= {f"{OWN}.{name}": told for name, told in OWN_RECORDS.items()} | {ACCOUNT_CLAIM: (None, claim())}
     assert set(found) == set(REGISTRY.kinds) - {REPOSITORY, PULL, STATUS, VOUCH, REGISTRY.assessments}
     return [(collection, *told) for collection, told in found.items()]
 
