@@ -176,6 +176,7 @@ def test_every_client_dials_public_addresses_only_whatever_the_name_and_its_addr
 ) -> None:
     passed: list[str] = []
     seen.places.clear()
+    seen.looked_up.clear()
     fetcher = fetcher_to(found, passed)
     try:
         if client == "backfill":
@@ -266,6 +267,7 @@ def test_no_record_and_no_document_leads_a_hop_to_a_private_address(
     knot, spindle, web, handle, pds = hosts
     network.handle, network.pds, network.found = handle, f"https://{pds}", found
     seen.places.clear()
+    seen.looked_up.clear()
     seen.commands.clear()
     network.say(knot, spindle, web)
     fetcher, wall = network.fetcher(), network.store.wall
