@@ -160,7 +160,7 @@ def test_reading_takes_the_same_number_of_statements_however_much_there_is(
             "score": (lambda rows, did: read.score(rows, did), 7 + 5),
             "pull": (lambda rows, did: read.pull(rows, pull_uri(did, "only")), 7),
             "leaderboard": (lambda rows, did: read.leaderboard(rows, "score", True, 1), 7 + 2),
-            "contributor": (lambda rows, did: read.contributor(rows, did), 2 * 7 + 27),
+            "contributor": (lambda rows, did: read.contributor(rows, did), 2 * 7 + 31),
         }
         for name, (ask, most) in asked.items():
             counted = []
