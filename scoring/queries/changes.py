@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 
 from ingest.store.transaction import Rows
+from scoring.pipeline.signing import RoundSignatures, round_signatures
 from scoring.pipeline.stored import People, persons
-from scoring.queries.signing import RoundSignatures, round_signatures
 from scoring.queries.types import AuditAnswer, CiState, ContentReview
 from scoring.review.pending import READ_AGAIN
 from scoring.review.store import shown_findings, shown_flags

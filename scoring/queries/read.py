@@ -19,6 +19,7 @@ from scoring.pipeline.lane_history import (
 )
 from scoring.pipeline.lane_thresholds import CERTIFICATES, EstimatedLane, estimated_lanes, opening_keys
 from scoring.pipeline.peers import Agreement
+from scoring.pipeline.signing import RoundSignatures
 from scoring.pipeline.stored import dids_of_handles, persons
 from scoring.queries.changes import (
     ChangeFacts,
@@ -137,7 +138,6 @@ from scoring.queries.rounds import (
     repository_homes,
     rounds,
 )
-from scoring.queries.signing import RoundSignatures
 from scoring.queries.types import (
     AuditAnswer,
     Bin,

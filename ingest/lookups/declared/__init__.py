@@ -1,1 +1,1 @@
-"""What people declare of themselves beyond the forge, and how far the other side proves it."""
+"""Facts that people declare of themselves beyond the forge, counted as far as the other side proves them."""

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from ingest.store.transaction import Rows
 from scoring.formatting import display_name, things
-from scoring.queries.signing import signing_habit
+from scoring.pipeline.signing import signing_habit
 from scoring.queries.types import Signal
 
 LINKS_SHOWN, CLAIMS_SHOWN = 5, 5

@@ -1,4 +1,4 @@
-"""What people declare beyond the forge: a claim or a link counts only as far as the other side proves it."""
+"""A claim or a link beyond the forge counts only as far as the other side proves it."""
 
 import json
 from collections.abc import Callable, Iterator
