@@ -135,6 +135,7 @@ from scoring.queries.rounds import (
     newest_patch,
     pull_at,
     pulls_at,
+    repository_at,
     repository_homes,
     rounds,
 )

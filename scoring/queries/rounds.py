@@ -159,6 +159,7 @@ FEWEST_OF_TITLE = 4  # least length of a part of a title: shorter ones match eve
 HERE = f"""
 select p.pull_uri, p.title, coalesce(r.name, r.repo_key) as name, g.number, p.seen_at, p.state,
   case when p.state <> 'open' then coalesce(p.state_at, p.changed_at) end as decided_at,
+  p.state = 'open' and p.merge_proof is not distinct from 'unverified' as claimed,
   not exists (
     from pull_requests o where o.author_id = p.author_id and o.repository_id = p.repository_id
       and o.state in ('merged', 'closed') and o.state_at between o.opened_at and p.opened_at
@@ -167,13 +168,14 @@ from pull_requests p join repositories r using (repository_id) semi join watched
 join contributors c on c.contributor_id = p.author_id left join pull_pages g using (pull_uri)
 anti join hidden_people h on h.contributor_id = p.author_id
 where p.deleted_at is null and p.state <> 'abandoned' and p.author_id not in ({LEFT_OUT})
-  and (p.pull_uri = $uri or (p.state = 'open' and (
+  and (p.pull_uri = $uri or ((p.state = 'open' or $decided) and (
     $who in (c.did, if(c.handle_verified, lower(c.handle), null))
+    or (c.handle_verified and starts_with(lower(c.handle), lower($title) || '.'))
     or ends_with(p.pull_uri, $key_end) or g.number = $number
     or lower(p.title) = lower($title)
     or (length($title) >= {FEWEST_OF_TITLE} and contains(lower(p.title), lower($title)))
   )))
-order by p.seen_at desc, p.pull_uri limit {MOST}
+order by p.state = 'open' desc, p.seen_at desc, p.pull_uri limit {MOST}
 """
 
 
@@ -182,7 +184,7 @@ class Here:
     """A pull request as anybody may find it: no author, no judgement. `title` is for those who may read the inbox.
 
     `since`: when this site first saw it. `decided_at` is None while it is open. `first_timer`: nothing by its author
-    was decided in that repository before it was opened.
+    was decided in that repository before it was opened. `claimed`: it is open, and its author marked it as merged.
     """
 
     uri: str
@@ -193,19 +195,33 @@ class Here:
     state: str  # 'open', 'merged', 'closed'
     decided_at: datetime | None
     first_timer: bool
+    claimed: bool
 
 
-def here(rows: Rows, address: str, who: str, title: str = "") -> tuple[Here, ...]:
+def here(rows: Rows, address: str, who: str, title: str = "", decided: bool = False) -> tuple[Here, ...]:
     """Return the pull request at `address` (an at-uri or its page on the forge), or the open ones of a person or title.
 
-    The newest come first. `who` is a DID or a verified handle; `title` may be the label, a whole title, or a part of
-    FEWEST_OF_TITLE characters or more. Empty parameters match nothing. Repositories that are not watched are omitted,
-    and people who are hidden, erased or left out of the leaderboard. Nothing is fetched.
+    The open ones come first, then the newest. With `decided`, a person or title finds decided ones too. `who` is a DID
+    or a verified handle; `title` may be the label, a whole title, a part of FEWEST_OF_TITLE characters or more, or the
+    first part of a verified handle. Empty parameters match nothing. Repositories that are not watched are omitted, and
+    people who are hidden, erased or left out of the leaderboard. Nothing is fetched.
     """
     uri = address if address.startswith("at://") else pull_at(rows, address)
     key_end, number = named_by(title)
-    pulls = rows.rows(HERE, {"uri": uri or "", "who": who, "title": title, "key_end": key_end, "number": number})
+    asked = {"uri": uri or "", "who": who, "title": title, "key_end": key_end, "number": number, "decided": decided}
+    pulls = rows.rows(HERE, asked)
     return tuple(_here(row["name"], row) for row in pulls)
+
+
+def repository_at(rows: Rows, address: str) -> tuple[str, bool] | None:
+    """Return OWNER/NAME of the pull request's page at `address` and True if that repository is watched.
+
+    None where `address` is no such page. It tells nothing of the pull request itself.
+    """
+    if (place := _place(address)) is None:
+        return None
+    number = find_repository(rows, place[0])
+    return place[0], rows.row("select 1 from watched_repositories where repository_id = ?", [number]) is not None
 
 
 def _here(name: str, row: Mapping[str, Any]) -> Here:
@@ -219,6 +235,7 @@ def _here(name: str, row: Mapping[str, Any]) -> Here:
         row["state"],
         row["decided_at"],
         row["first_timer"],
+        row["claimed"],
     )
 
 

@@ -63,10 +63,11 @@ def find(request: Request) -> HttpResponse:
     shown: dict[str, object] = {"q": asked[:LONGEST], "wait": wait, "may_read": may_read(request)}
     shown["own_page"] = reverse("own_decision", args=[asked]) if _is_pull(asked) else reverse("me")
     if asked and not wait:
-        found = _found(request.snapshot, asked)
+        found = _found(request.snapshot, asked, may_read(request))
         rows = read.pulls(request.snapshot, [one.uri for one in found]) if found and request.snapshot else ()
         on_author = {row.uri for row in rows if row.on_author}
-        groups = sorted({one.first_timer for one in found if one.uri not in on_author}, reverse=True)
+        waiting = [one for one in found if one.state == "open" and one.uri not in on_author]
+        groups = sorted({one.first_timer for one in waiting}, reverse=True)
         waits = [first_answer(request.snapshot, "", "", first) for first in groups]
         shown |= {
             "asked": True,
@@ -74,6 +75,7 @@ def find(request: Request) -> HttpResponse:
             "waits": [words for words in waits if words],
             "is_short": len(asked) < read.FEWEST_OF_TITLE,
             "repositories": _repositories_called(request.snapshot, asked) if not found else (),
+            "place": _place_of(request.snapshot, asked) if not found else None,
         }
     response = render(request, "about/find.html", shown, status=429 if wait else 200)
     response["X-Robots-Tag"] = "noindex"
@@ -111,12 +113,19 @@ def _seconds_to_wait(request: Request) -> int:
     return throttle.seconds_left(throttle.WINDOW_SECONDS, now) if searches > throttle.LIMIT else 0
 
 
-def _found(snapshot: Snapshot | None, asked: str) -> tuple[read.Here, ...]:
+def _found(snapshot: Snapshot | None, asked: str, reads: bool) -> tuple[read.Here, ...]:
+    """Return what was found; a title or handle finds decided ones only for who may read the list of them."""
     if snapshot is None or len(asked) > LONGEST:
         return ()
     if "/" in asked:
-        return read.here(snapshot, _address(asked), "", asked)
-    return read.here(snapshot, "", _who(asked), asked)
+        return read.here(snapshot, _address(asked), "", asked, reads)
+    return read.here(snapshot, "", _who(asked), asked, reads)
+
+
+def _place_of(snapshot: Snapshot | None, asked: str) -> tuple[str, bool] | None:
+    if snapshot is None or len(asked) > LONGEST or "/" not in asked:
+        return None
+    return read.repository_at(snapshot, _address(asked))
 
 
 def _repositories_called(snapshot: Snapshot | None, asked: str) -> list[tuple[str, str]]:

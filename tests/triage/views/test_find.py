@@ -109,8 +109,40 @@ def test_the_name_of_a_repository_leads_to_its_inbox_who_may_read_it(world: Resu
     assert "lantern is a repository that is watched here. Type the title of yours" in " ".join(told.split())
     settings.PUBLIC_READ = True
     assert 'href="/?repository=' in ask(client, "lantern").content.decode()
-    assert NOT_FOUND in main(ask(client, "lanterns"))
+    assert "No pull request found" in main(ask(client, "lanterns"))
     assert "Too short: type at least four letters" in main(ask(client, "lam"))
+
+
+def test_the_first_part_of_a_verified_handle_finds_who_has_it(world: Result) -> None:
+    assert "lantern #12 is here since" in " ".join(main(ask(shown(world), "mara")).split())
+
+
+def test_a_decided_one_is_found_by_its_title_who_may_read_and_after_the_open_ones(
+    world: Result, settings: Settings
+) -> None:
+    decided = "insert into pull_requests by name select * replace (pull_uri || 'x' as pull_uri, 'merged' as state, "
+    decided += "opened_at as state_at, seen_at + interval 1 hour as seen_at) from pull_requests where pull_uri = ?"
+    sql(world, decided, OFFERED)
+    client = shown(world)
+    assert "It was merged on" not in main(ask(client, "Mend the lamp"))
+    settings.PUBLIC_READ = True
+    told = main(ask(client, "Mend the lamp"))
+    assert told.index("It is open and waits for") < told.index("It was merged on")
+
+
+def test_one_that_its_author_marked_as_merged_is_not_told_to_wait_for_a_merge(world: Result) -> None:
+    sql(world, "update pull_requests set merge_proof = 'unverified' where pull_uri = ?", OFFERED)
+    told = main(ask(shown(world), OFFERED))
+    assert "Its author marked it as merged, and nothing confirms that yet" in told
+    assert "to merge or close it" not in told
+
+
+def test_an_address_says_if_its_repository_is_watched_and_nothing_of_a_hidden_pull_request(world: Result) -> None:
+    client = shown(world)
+    elsewhere = main(ask(client, "https://tangled.org/seed.example.com/nowhere/pulls/12"))
+    assert "seed.example.com/nowhere is not watched here. Only pull requests to watched" in " ".join(elsewhere.split())
+    unknown = main(ask(client, f"{PAGE}9"))
+    assert "seed.example.com/lantern is watched here, but it may not have arrived yet" in " ".join(unknown.split())
 
 
 def test_of_what_was_judged_and_of_whom_nothing_is_told(world: Result) -> None:
@@ -226,7 +258,9 @@ def test_people_and_pull_requests_that_are_known_are_not_told_from_those_that_ar
 
 def test_a_handle_that_its_domain_does_not_confirm_finds_nobody(world: Result) -> None:
     sql(world, MARAS, False, MARA)
-    assert NOT_FOUND in main(ask(shown(world), "mara.example.com"))
+    client = shown(world)
+    for asked in ("mara.example.com", "mara"):
+        assert NOT_FOUND in main(ask(client, asked))
 
 
 @pytest.mark.usefixtures("small")
