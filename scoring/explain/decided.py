@@ -197,7 +197,8 @@ def _record_clause(evidence: Evidence, decisive: str) -> str:
     cases, here = evidence.clean + evidence.not_clean, record_words(evidence)
     if not evidence.settled_here:
         return here if cases and here not in decisive else ""
-    overall = f"{evidence.clean} of {cases} clean overall" if cases != evidence.settled_here else ""
+    told = f"of {cases:,} merged cleanly" in decisive
+    overall = "" if told or cases == evidence.settled_here else f"{evidence.clean} of {cases} clean overall"
     merged, _, fixed = here.partition(", ")
     rest = here if merged.removesuffix(" here") not in decisive else "" if here in decisive else fixed
     return ", ".join(filter(None, (rest, overall)))
@@ -301,7 +302,7 @@ def _touched(params: Params) -> str:
 # Reasons about what was sent or done; they decide before anything known about the author.
 CHANGE_CLAUSES: Mapping[str, Callable[[Params], str]] = {
     "high_flag": _flagged,
-    "denounced_by_seed": lambda params: "Someone you trust warns about them",
+    "denounced_by_seed": lambda params: "Someone trusted here warns about them",
     "content_risk_high": lambda params: f"Content risk {risk_percent(number_of(params['risk']))}",
     "low_probability": lambda params: f"Chance {percent(number_of(params['probability']))} of merging without a fix",
     "attestation_missing": lambda params: "No attestation of jurisdiction",
@@ -342,7 +343,7 @@ OTHER_CLAUSES: Mapping[str, Callable[[Params], str]] = {
     "not_enough_evidence": lambda params: "No score yet",
     "content_not_reviewed": lambda params: "Content not reviewed yet",
     "below_fast_lane": lambda params: f"Chance {percent(number_of(params['probability']))}, too low for the fast lane",
-    "no_trust_path": lambda params: "Nobody you trust vouches for them yet",
+    "no_trust_path": lambda params: "Nobody trusted here vouches for them yet",
     "trust_too_low": lambda params: "Too little trust for the fast lane",
     "one_account_path": lambda params: "All trust runs through one account",
     "never_seen_before": lambda params: "New to this site",

@@ -278,7 +278,7 @@ def _say_shut(params: Params) -> str:
     if have is not None and count_of(have) >= needed:
         return (
             f"The fast lane is shut: {count_of(have):,} pull requests by people without push access have settled, but "
-            "no score is proven yet above which nearly all stay clean."
+            "those of the last year prove no score yet above which nearly all stay clean."
         )
     so_far = "" if have is None else f"; so far there {'is' if count_of(have) == 1 else 'are'} {count_of(have)}"
     return f"The fast lane is shut: {_settled(needed)} {_need(needed)} to set its threshold{so_far}."
@@ -329,12 +329,12 @@ def _capital(words: str) -> str:
 
 
 SENTENCES: Mapping[str, Callable[[Params], str]] = {
-    "denounced_by_seed": lambda params: "Someone you trust warns about them.",
+    "denounced_by_seed": lambda params: "Someone trusted here warns about them.",
     "low_probability": _say_low,
     "not_enough_evidence": _say_unknown,
     "fast_lane_shut": _say_shut,
     "below_fast_lane": _say_below,
-    "no_trust_path": lambda params: "Nobody you trust vouches for them yet.",
+    "no_trust_path": lambda params: "Nobody trusted here vouches for them yet.",
     "trust_too_low": _say_too_low,
     "one_account_path": lambda params: "All trust runs through one account; the fast lane needs two separate paths.",
     "is_seed": lambda params: "This contributor is a seed here.",

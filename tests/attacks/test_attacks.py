@@ -161,7 +161,7 @@ def test_a_seeds_denounce_is_final_for_its_repository_and_no_other(tmp_path: Pat
         here, elsewhere, site = (result.score(bea, where) for where in (lantern, driftwood, None))
         assert (here.decision, here.structural_trust) == (Lane.NEEDS_HUMAN, 0)
         assert here.verdict.reasons[0].code == "denounced_by_seed"
-        assert here.explanation.startswith("Someone you trust warns about them")
+        assert here.explanation.startswith("Someone trusted here warns about them")
         for other in (elsewhere, site):
             assert other.decision is Lane.NORMAL_QUEUE
             assert other.structural_trust > 0.89

@@ -95,7 +95,8 @@ def _lines(morning: Morning) -> Iterator[Line]:
     if morning.only:
         yield Line(f"This is about {spoken_name(morning.only)} alone.")
     yield Line(_waiting(morning.lanes), reverse("queue"), "Inbox")
-    yield Line(_new(morning))
+    newest = f"{reverse('queue')}?sort=newest"
+    yield Line(_new(morning), *((newest, "Newest first") if morning.added else ()))
     if morning.oldest is not None:
         yield Line(_longest(morning.oldest, morning.now), reverse("pull", args=[morning.oldest.uri]), "Open it")
     yield Line(_counted(morning.audits, "random audit", "due"), *_if(morning.audits, "audits", "Audits"))

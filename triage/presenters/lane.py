@@ -187,7 +187,8 @@ def one_in(share: float) -> str:
 def standing_words(offer: Offer) -> str:
     """Give the figures on which an open lane was opened."""
     return (
-        f"{count_words(offer.bad)} of {count_words(offer.let_through)} {SOURCES[offer.source]} by then were bad: "
+        f"It would have let through {count_words(offer.let_through)} of {count_words(offer.cases)} "
+        f"{SOURCES[offer.source]}. {count_words(offer.bad) if offer.bad else 'None'} of them {_were(offer.bad)} bad: "
         f"{bad_interval(offer.bad_low, offer.bad_high)} % ({WINDOWS[offer.source]})."
     )
 
@@ -223,7 +224,8 @@ def audit_words(counts: AuditCount) -> str:
         ]
     parts += [f"{counts.due:,} {'waits' if counts.due == 1 else 'wait'} for an answer"]
     parts += [f"{decided_before:,} decided or changed before anybody answered"] if decided_before else []
-    return f"The audit drew {counts.drawn:,}: {', '.join(parts)}."
+    unlisted = " The list below has none without an answer." if counts.answered < counts.drawn else ""
+    return f"The audit drew {counts.drawn:,}: {', '.join(parts)}.{unlisted}"
 
 
 def certificate_words(need: Need | None, budget: float, training: str) -> str:

@@ -401,7 +401,7 @@ def is_denounced(verdict: Verdict) -> bool:
 def no_path_words(verdict: Verdict) -> str:
     """Return why no path is shown."""
     if is_denounced(verdict):
-        return "Someone you trust warns about this contributor, so no vouch for them counts."
+        return "Someone trusted here warns about this contributor, so no vouch for them counts."
     return "No trust path from the seeds. That is unknown, not bad."
 
 

@@ -91,6 +91,7 @@ def _page(request: Request, person: Person, problem: str = "", status: int = 200
         "is_on": browsers.filter(pk=this).exists(),
         "choice": push.choice_of(person, timezone.now()),
         "events": WORDS.items(),
+        "example": push.words_of({"flagged": 2, "audit": 1}),
         "hours": HOURS,
         "time_zones": time_zones(),
     }

@@ -117,8 +117,9 @@ def test_a_row_tells_a_record_elsewhere_from_one_here() -> None:
 
 
 def test_a_row_says_what_decided_and_what_is_missing() -> None:
-    assert line(Evidence(denounced_by_seed=True, clean=9)).startswith("Someone you trust warns about them; ")
+    assert line(Evidence(denounced_by_seed=True, clean=9)).startswith("Someone trusted here warns about them; ")
     assert line(Evidence(not_clean=7)).startswith("Chance 22 %: none of 7 merged cleanly; ")
+    assert "clean overall" not in line(Evidence(not_clean=7, settled_here=3)), "the same record is told once"
     assert line(VOUCHED, content=None).endswith("; content not reviewed yet")
     assert "; fast lane not certified; vouched for by" in line(VOUCHED, Thresholds(t_high=0.5))
 
@@ -137,8 +138,8 @@ def test_where_enough_have_settled_the_lane_does_not_ask_for_as_many_again() -> 
     verdict = judge(VOUCHED, plenty, 0.55, 5.0)
     shut = next(reason for reason in verdict.reasons if reason.code == "fast_lane_shut")
     assert sentence(shut) == (
-        "The fast lane is shut: 2,151 pull requests by people without push access have settled, but no score is proven "
-        "yet above which nearly all stay clean."
+        "The fast lane is shut: 2,151 pull requests by people without push access have settled, but those of the "
+        "last year prove no score yet above which nearly all stay clean."
     )
     assert would_change(verdict, VOUCHED, plenty) == (
         "A fast lane opens from a score above which nearly all stay clean: 59 settled ones there without a bad one, or "

@@ -141,6 +141,7 @@ def test_what_came_since_the_last_visit_is_new(small: Path) -> None:
     Person.objects.filter(did=BEN).update(briefed_at=timezone.now() - timedelta(days=300))
     told = client.get("/briefing", headers=JSON).json()
     assert "1 pull request is new since your last visit, 300 days ago." in told["sentences"]
+    assert 'href="/?sort=newest">Newest first</a>' in client.get("/briefing").content.decode()
     assert told["new_since"].startswith(f"{timezone.now() - timedelta(days=300):%Y-%m-%dT}")
 
 

@@ -82,7 +82,10 @@ def may_be_opened() -> bool:
 
 
 def offered(snapshot: Snapshot, roles: Roles, repository: str) -> Offered | None:
-    """Return the queue's offer to this viewer: for `repository`, or their first one in shadow mode; else None."""
+    """Return the queue's offer to this viewer: for `repository`, or their first one in shadow mode; else None.
+
+    It names that one and counts their others with an offer.
+    """
     watched = read.watched_repositories(snapshot) if may_be_opened() else ()
     candidates = [
         candidate
@@ -91,15 +94,20 @@ def offered(snapshot: Snapshot, roles: Roles, repository: str) -> Offered | None
         and roles.role(candidate.key) >= Role.MAINTAINER
         and newest(candidate).shadow
     ]
-    bases = {candidate.repository: candidate.basis for candidate in lane_states(snapshot)} if candidates else {}
+    bases = {state.repository: state.basis for state in lane_states(snapshot)} if candidates else {}
+    found = []
     for candidate in candidates:
         if bases.get(candidate.key) in ("certified", "by_hand"):
             continue
         budget = candidate.settings.budget or policy_from_settings().thresholds.budget
         if offer := _offers.get(snapshot, budget, lambda budget=budget: _present_offer(snapshot, budget)):
-            where = visible_name(candidate.name) if len(watched) > 1 else ""
-            return Offered(lane_words.notice_words(offer, budget), lane_address(candidate.key), where=where)
-    return None
+            found.append((candidate, offer, budget))
+    if not found:
+        return None
+    candidate, offer, budget = found[0]
+    more = f" and {len(found) - 1:,} more" if len(found) > 1 else ""
+    where = visible_name(candidate.name) + more if len(watched) > 1 else ""
+    return Offered(lane_words.notice_words(offer, budget), lane_address(candidate.key), where=where)
 
 
 def shadow_offer(snapshot: Snapshot, repository: WatchedRepository) -> Offered | None:
