@@ -113,6 +113,14 @@ def test_a_site_without_a_public_address_offers_none_and_says_why(
     assert client.post("/notifications/subscribe", Subscriber("phone").form).status_code == 404
 
 
+def test_in_a_demo_the_choices_can_be_tried_and_are_kept(client: Client, settings: Settings) -> None:
+    settings.PUBLIC_ORIGIN, settings.STAGED = "", "a demo"
+    assert "2 pull requests need a human. 1 audit is due." in client.get("/notifications").content.decode()
+    page = client.post("/notifications", CHOSEN, follow=True).content.decode()
+    assert '<option value="22" selected>22:00</option>' in page
+    assert "Turn on" not in page
+
+
 def test_the_worker_and_the_offline_page_are_the_same_for_everybody(client: Client) -> None:
     for path in ("/service-worker.js", "/offline", "/manifest.webmanifest"):
         assert client.get(path).content == Client().get(path).content, path
