@@ -242,7 +242,7 @@ def end_estimate(store: Store, payload: Mapping[str, Any], now: datetime) -> boo
     With a true `undone` it also withdraws what the audit drew because of the opening. Opened anew, the lane draws the
     same rounds again. The message may come before that of the opening, which then never stands.
     """
-    with store.write() as txn:
+    with store.whole, store.write() as txn:  # a pass that saw the lane open has written its draws by now
         if not _end(txn, "estimated_ends", {"opening_key": payload["opening"]}, "ended_at", payload, now):
             return False
         if payload.get("undone", False):

@@ -147,7 +147,7 @@ select c.pull_uri, {KEY} as key, {SEALED} as sealed, list_contains(?, c.pull_uri
   coalesce(c.probability, c.borrowed, 'nan') as chance, coalesce(c.content_risk, 'nan') as risk,
   coalesce(date_diff('day', p.seen_at, (select max(as_of) from current_scores)), 0)::double as waited, p.opened_at,
   coalesce(f.settled_here, 0) = 0 as first_timer,
-  c.pull_uri in ({ON_AUTHOR}) as on_author
+  c.pull_uri in ({ON_AUTHOR}) or p.merge_proof is not distinct from 'unverified' as on_author
 from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri
 left join features f on f.contributor_id = c.contributor_id and f.repository_id = c.repository_id
 where not list_contains(?, c.pull_uri)
@@ -284,7 +284,7 @@ def repository_names(rows: Rows) -> dict[str, str]:
 
 
 def _queue_filter(query: QueueQuery, watched: Watched) -> Clause:
-    """Return what narrows all groups alike: by repository, text and the rows that are asked for."""
+    """Return what narrows all groups alike: by repository, words (title, person, file) and the rows asked for."""
     clauses = ["list_contains(?, c.repository_id)"]
     params: list[object] = [list(watched)]
     if query.repository:
@@ -296,11 +296,13 @@ def _queue_filter(query: QueueQuery, watched: Watched) -> Clause:
     if query.text:
         clauses.append(
             f"({IS_NAMED} or contains(lower(p.title), lower(?)) or list_contains(?, c.repository_id) or "
+            "exists (from touched_files t where t.pull_uri = p.pull_uri and t.patch_ref = p.patch_ref and "
+            "contains(lower(array_to_string(t.paths, chr(10))), lower(?))) or "
             "c.contributor_id in (select contributor_id from contributors where did = ? or handle_verified and "
             "contains(lower(handle), lower(?))))"
         )
         named = [number for number, one in watched.items() if query.text.lower() in one.name.lower()]
-        params += [*named_by(query.text), query.text, named, query.text, query.text]
+        params += [*named_by(query.text), query.text, named, *[query.text] * 3]
     return " and ".join(clauses), params
 
 

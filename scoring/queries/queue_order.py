@@ -28,7 +28,7 @@ class Waiting:
 
     `chance` is P(clean) and `risk` the content risk, NaN where unknown. `waited` counts the days since it was first
     seen: `opened_at` is the author's claim, so it only orders rows within a day. `changed`: somebody approved an
-    earlier round. `on_author`: a maintainer spoke last.
+    earlier round. `on_author`: a maintainer spoke last, or its author marked it as merged, which nothing confirms.
     """
 
     chance: Floats

@@ -279,6 +279,8 @@ def _ordinal(number: int) -> str:
 
 
 def _helps(row: QueueRow) -> Iterator[str]:
+    if row.on_author:
+        yield "Answer what a maintainer asked, here or on Tangled, or send a new round."
     if row.would_help:
         yield row.would_help
     if row.claim:

@@ -1,5 +1,6 @@
 """Lanes that maintainers opened on an estimate, as the store keeps and reads them."""
 
+import threading
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -23,6 +24,11 @@ OFFER = Offer(
 )
 TOLD = {"repo_key": REPO, **asdict(OFFER), "person": ANA, "made_at": "2026-11-20T12:00:00+00:00"}
 LATER = {"made_at": "2026-11-20T13:00:00+00:00"}
+DRAW = f"""
+insert into audit_draws by name select pull_uri, round, record_cid, 'x' as patch_id, repository_id, 0.3 as odds,
+  true as drawn, timestamp '{NOW}' as drawn_at, now()::timestamp as drawn_clock, true as estimated
+from pull_requests limit 1
+"""
 END = {"opening": "1", "because": "enough", "person": ANA, **LATER}
 
 
@@ -54,6 +60,19 @@ def test_an_opening_stands_from_when_it_was_known_until_it_is_ended(offered: Res
     assert end_estimate(offered.store, END, NOW)
     assert not end_estimate(offered.store, END, NOW)
     assert standing(offered) == []
+
+
+def test_an_undone_opening_withdraws_the_draws_of_a_pass_that_still_saw_the_lane_open(offered: Result) -> None:
+    store = offered.store
+    open_on_estimate(store, "1", TOLD, NOW)
+    undoing = threading.Thread(target=end_estimate, args=(store, {**END, "undone": True}, NOW))
+    with store.whole:  # the pass
+        undoing.start()
+        undoing.join(0.5)  # without the lock it would have ended by now
+        with store.write() as txn:
+            txn.execute(DRAW)
+    undoing.join()
+    assert offered.rows("from audit_draws") == []
 
 
 def test_the_newest_opening_of_a_repository_stands_whatever_order_they_come_in(offered: Result) -> None:

@@ -237,6 +237,16 @@ def test_the_queue_is_narrowed_by_text_repository_and_bucket(played: Result, wor
     assert not all_rows(played, QueueQuery(repository="unknown"))
 
 
+def test_the_text_finds_the_files_of_the_newest_round(played: Result) -> None:
+    touching = (
+        "select t.pull_uri, t.paths[1] as path from touched_files t semi join pull_requests using (pull_uri, patch_ref)"
+    )
+    rows, paths = all_rows(played), {row["pull_uri"]: row["path"] for row in played.rows(touching)}
+    path = next(paths[row.uri] for row in rows if row.uri in paths)
+    found = {row.uri for row in all_rows(played, QueueQuery(text=path.upper()))}
+    assert found == {row.uri for row in rows if paths.get(row.uri) == path}
+
+
 def test_the_counts_follow_repository_and_text_and_no_bucket(played: Result, world: World) -> None:
     for query in (
         QueueQuery(repository=world.watched["driftwood"]),

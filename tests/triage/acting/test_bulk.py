@@ -86,6 +86,16 @@ def test_what_failed_its_tests_is_counted_and_never_approved_together(site: Acti
     assert Action.objects.get().pull_uri == first
 
 
+def test_where_the_lane_is_shut_too_a_row_whose_tests_fail_asks_why_it_is_approved(
+    site: ActingSite, ana: Client
+) -> None:
+    switch_shadow(site.result.store, REPO, True, MADE)
+    site.run_ci({OFFERED: "failed"})
+    assert "Approve anyway…" in ana.get(f"/?open={OFFERED}").content.decode()
+    assert "say why you approve it anyway" in ana.post("/act", site.form(uri=OFFERED)).content.decode()
+    assert not Action.objects.exists()
+
+
 def test_the_figures_are_shown_before_anything_is_done(site: ActingSite, ana: Client) -> None:
     page = ana.post("/act/bulk", {"pull": choices(site, *ALL)}).content.decode()
     assert "Approve 3 pull requests" in page

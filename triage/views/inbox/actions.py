@@ -220,7 +220,7 @@ def _check_approvable(snapshot: Snapshot, wanted: Wanted, subject: Subject, show
         raise Conflict(NO_LONGER_FAST, [wanted.uri])
     if row and row_pill(row).kind == "flag" and not wanted.note.strip():
         raise Conflict(SAY_WHY, [wanted.uri])
-    if row and row_pill(row).kind == "fast" and row.ci == "failed" and not wanted.note.strip():
+    if row and row.ci == "failed" and not wanted.note.strip():
         raise Conflict(SAY_WHY_FAILED, [wanted.uri])
 
 

@@ -107,6 +107,7 @@ def incident(request: Request, snapshot: Snapshot, key: str) -> HttpResponse:
         "incident": details,
         "subject": subject,
         "mark": mark,
+        "is_open": incidents_of(viewing(request)).filter(pk=mark.pk, is_open=True).exists(),
         "trouble": read.troubles_in_words(snapshot, [mark.pull_uri]).get(mark.pull_uri),
         "corrected": newest if newest.outcome not in BAD else None,
         "lane": pills.lane_word(details.verdict),

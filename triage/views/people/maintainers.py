@@ -85,7 +85,14 @@ def hand_link(request: Request, did: str) -> HttpResponse:
     name = "decision_by_link" if row else "data_by_link"
     address, until = request.build_absolute_uri(reverse(name, args=[person, token])), now + timedelta(days=DAYS)
     text = _decision_answer(row, address, until) if row else _data_answer(request.snapshot, person, address, until)
-    shown = {"did": person, "pull_uri": pull_uri, "address": address, "until": until, "answer": text}
+    shown = {
+        "did": person,
+        "handle": row.author.name if row else person,
+        "pull_uri": pull_uri,
+        "address": address,
+        "until": until,
+        "answer": text,
+    }
     return render(request, "rights/link_made.html", shown)
 
 
