@@ -163,7 +163,7 @@ def test_no_signature_habit_or_time_zone_lifts_anybody(
     assert lane(signing) <= lane(None)
 
 
-OUTSIDE = ("document", "keytrace", "link", "npm", "crates.io", "pypi", "repository")
+OUTSIDE = ("document", "keytrace", "link", "npm", "crates.io", "pypi", "repository", "scorecard", "github")
 FACTS = draw.lists(
     draw.tuples(
         draw.sampled_from(OUTSIDE),
@@ -180,18 +180,19 @@ FACTS = draw.lists(
 def test_whatever_a_person_proves_beyond_the_forge_moves_no_score_and_no_lane(
     base: Path, tmp_path_factory: pytest.TempPathFactory, people: list[list[tuple[str, str, str]]]
 ) -> None:
-    """Everybody gets some of these facts; a thousand signed claims and packages are worth nothing here."""
+    """People and repositories get some of these facts; a thousand signed claims and packages are worth nothing here."""
     folder = tmp_path_factory.mktemp("outside")
     shutil.copy(base / "trust.duckdb", folder / "trust.duckdb")
     with opened(folder, OPEN_LANE) as result:
         dids = [row["did"] for row in result.rows("select did from contributors order by did")]
+        repositories = [row["repo_key"] for row in result.rows("select repo_key from repositories order by repo_key")]
         frames = later(result, minutes=1)
         frames.identity(dids[0])
         result.feed(frames)
         before = judgements(result)
         rows = [
-            {"subject": did, "source": source, "key": key, "value": value, "declared_by": did, "evidence_uri": None}
-            for number, did in enumerate(dids)
+            {"subject": name, "source": source, "key": key, "value": value, "declared_by": name, "evidence_uri": None}
+            for number, name in enumerate([*dids, *repositories])
             for source, key, value in people[number % len(people)]
         ]
         moment = dict.fromkeys(("observed_at", "known_from"), now(result)) | {"expires_at": None}

@@ -42,7 +42,7 @@ union select subject, rtrim(key, '/')
 from signals where source = '{LINK}' and starts_with(key, 'https://pypi.org/project/')
 """
 WITHDRAWN = f"""
-from signals where list_contains(?, source) and (subject, evidence_uri) not in (
+from signals where list_contains(?, source) and starts_with(subject, 'did:') and (subject, evidence_uri) not in (
   select (subject, page) from ({ACCOUNTS})
 )
 """

@@ -131,6 +131,18 @@ def test_what_registries_say_ends_with_the_claim_or_link_that_it_rests_on(world:
     assert world.asked.total() == asked
 
 
+def test_downloads_of_packages_that_changes_add_do_not_rest_on_anybody_s_claim(world: Declaring) -> None:
+    world.change(
+        "insert into signals values ('pkg:npm/lamp', 'npm', 'downloads_7_days', '12', now(), now(), null, 'x', null)"
+    )
+    world.ask_registries()
+    world.claims(None, "3knpm")
+    world.look()
+    world.ask_registries()
+    assert "npm" not in told(world)
+    assert world.rows("select value from signals where subject = 'pkg:npm/lamp'") == [("12",)]
+
+
 def test_a_registry_that_is_silent_leaves_what_it_said_and_the_others_go_on(world: Declaring) -> None:
     world.ask_registries()
     before = told(world)
