@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,8 +15,9 @@ from ingest.http.fetcher import Fetcher
 from ingest.lookups.declared.facts import withdraw, withdraw_all
 from ingest.lookups.declared.upstreams import fetch_upstreams, withdraw_upstreams
 from ingest.store.database import Store
+from ingest.tasks import _ask_declared
 from tests.conftest import count
-from tests.ingest.lookups.asked import NOW, REPOSITORY
+from tests.ingest.lookups.asked import NOW, PLC, REPOSITORY
 from tests.ingest.lookups.asked import did as person
 from tests.ingest.lookups.declaring import Declaring
 from tests.ingest.peer import Peer, response
@@ -158,6 +160,28 @@ def test_either_switch_ends_it(world: Declaring) -> None:
     ask(world)
     assert withdraw_all(world.store) == len(FACTS)
     assert told(world) == {}
+
+
+@pytest.mark.parametrize(
+    ("declared", "registries", "sources"),
+    [(True, True, {"link", "scorecard", "github"}), (True, False, {"link"}), (False, True, set())],
+)
+def test_the_worker_asks_and_deletes_as_its_settings_say(
+    world: Declaring, declared: bool, registries: bool, sources: set[str]
+) -> None:
+    def turn(asks_declared: bool, asks_registries: bool) -> set[str]:
+        runtime.ask_declared, runtime.ask_registries = asks_declared, asks_registries
+        _ask_declared(runtime)
+        return {source for (source,) in world.rows("select distinct source from signals where source <> 'repository'")}
+
+    world.links("https://github.com/mallory")
+    clock = SimpleNamespace(now=world.wall)
+    runtime: Any = SimpleNamespace(store=world.store, fetcher=world.fetcher, clock=clock, plc_url=PLC, contact="")
+    runtime.claim_signers = frozenset()
+    assert turn(True, True) == {"link", "scorecard", "github"}
+    world.peer.requests.clear()
+    assert turn(declared, registries) == sources
+    assert world.peer.requests == []
 
 
 def test_all_of_it_is_erased_with_the_repository_s_owner(world: Declaring) -> None:
