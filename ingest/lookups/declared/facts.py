@@ -17,7 +17,8 @@ KEPT = WEEK + DAY  # a look-up that is due after a week has a day to succeed bef
 CLAIM, LINK, DOCUMENT, REPOSITORY = "keytrace", "link", "document", "repository"
 NPM, CRATES, PYPI = "npm", "crates.io", "pypi"
 SCORECARD, GITHUB = "scorecard", "github"
-ASKED = (CLAIM, LINK, REPOSITORY, NPM, CRATES, PYPI, SCORECARD, GITHUB)  # sources whose facts are looked up here
+REGISTRIES = (NPM, CRATES, PYPI, SCORECARD, GITHUB)
+ASKED = (CLAIM, LINK, REPOSITORY, *REGISTRIES)  # sources whose facts are looked up here
 MUTUAL, CLAIMED = "mutual", "claimed"
 
 # A rewritten claim counts again once it is proven again.
@@ -63,9 +64,12 @@ def note_facts(facts: Facts) -> Note:
     return Note(doubt=f"no answer about {', '.join(sorted(facts.unanswered))}"[:300], unfinished=True)
 
 
-def withdraw_all(store: Store) -> int:
-    """Delete every fact that was looked up here, since the operator has switched that off; return how many."""
-    condition = f"from signals where source in {ASKED} and not starts_with(subject, 'pkg:')"
+def withdraw_all(store: Store, sources: Sequence[str] = ASKED) -> int:
+    """Delete every fact of these sources, since the operator has switched them off; return how many.
+
+    What npm and crates.io tell of packages that changes add is no such fact.
+    """
+    condition = f"from signals where source in {tuple(sources)} and not starts_with(subject, 'pkg:')"
     with store.read() as rows:
         if not rows.value(f"select count(*) {condition}"):
             return 0

@@ -85,20 +85,17 @@ def fetch_upstreams(store: Store, fetcher: Fetcher, now: datetime, wall: Wall) -
 
     kind = Kind(KIND, Due(DUE), lambda row: _ask(fetcher, row, now), write, note_facts)
     _read_older_records(store)
-    return _withdraw(store, WITHDRAWN, {"pages": list(PAGES.values())}) + fetch(store, fetcher, wall, kind)
+    return _withdraw(store) + fetch(store, fetcher, wall, kind)
 
 
-def withdraw_upstreams(store: Store) -> int:
-    """Delete every fact on an upstream, since the operator has switched registries off; return how many."""
-    return _withdraw(store, f"from signals where source in {SOURCES}", {})
-
-
-def _withdraw(store: Store, condition: str, params: Mapping[str, object]) -> int:
+def _withdraw(store: Store) -> int:
+    """Delete the facts whose link is gone; return how many."""
+    params = {"pages": list(PAGES.values())}
     with store.read() as rows:
-        if not rows.value(f"select count(*) {condition}", params):
+        if not rows.value(f"select count(*) {WITHDRAWN}", params):
             return 0
     with store.write() as txn:
-        return len(txn.rows(f"delete {condition} returning subject", params))
+        return len(txn.rows(f"delete {WITHDRAWN} returning subject", params))
 
 
 def _read_older_records(store: Store) -> None:

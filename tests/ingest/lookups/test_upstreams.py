@@ -12,8 +12,8 @@ from hypothesis import strategies as draw
 
 from ingest.erasure.rows import erase_rows, find_names
 from ingest.http.fetcher import Fetcher
-from ingest.lookups.declared.facts import withdraw, withdraw_all
-from ingest.lookups.declared.upstreams import fetch_upstreams, withdraw_upstreams
+from ingest.lookups.declared.facts import REGISTRIES, withdraw, withdraw_all
+from ingest.lookups.declared.upstreams import fetch_upstreams
 from ingest.store.database import Store
 from ingest.tasks import _ask_declared
 from tests.conftest import count
@@ -154,8 +154,8 @@ def test_a_repository_that_neither_host_knows_has_no_facts(world: Declaring) -> 
 
 def test_either_switch_ends_it(world: Declaring) -> None:
     ask(world)
-    assert withdraw_upstreams(world.store) == len(FACTS)
-    assert (told(world), withdraw_upstreams(world.store)) == ({}, 0)
+    assert withdraw_all(world.store, REGISTRIES) == len(FACTS)
+    assert (told(world), withdraw_all(world.store, REGISTRIES)) == ({}, 0)
     world.later(7)
     ask(world)
     assert withdraw_all(world.store) == len(FACTS)
