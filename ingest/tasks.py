@@ -15,9 +15,10 @@ from ingest.git.history import read_history
 from ingest.git.landings import find_landings
 from ingest.git.mirror import fetch_mirrors
 from ingest.lookups.attestations import fetch_attestations
-from ingest.lookups.declared.facts import withdraw_all
+from ingest.lookups.declared.facts import REGISTRIES, withdraw_all
 from ingest.lookups.declared.people import Signers, fetch_declared, fetch_footprints
-from ingest.lookups.declared.registries import Registries, fetch_registries, withdraw_registries
+from ingest.lookups.declared.registries import Registries, fetch_registries
+from ingest.lookups.declared.upstreams import fetch_upstreams
 from ingest.lookups.engine import forget_future
 from ingest.lookups.peers import fetch_peer_assessments
 from ingest.lookups.people import fetch_identities, fetch_profiles, fetch_push_holders, want_person
@@ -78,8 +79,9 @@ def _ask_declared(runtime: Runtime) -> int:
     asked_count = fetch_declared(store, fetcher, signers, now, wall)
     asked_count += fetch_footprints(store, fetcher, now, wall)
     if runtime.ask_registries:
+        asked_count += fetch_upstreams(store, fetcher, now, wall)
         return asked_count + fetch_registries(store, Registries(fetcher, runtime.contact), now, wall)
-    return asked_count + withdraw_registries(store)
+    return asked_count + withdraw_all(store, REGISTRIES)
 
 
 @huey.task()

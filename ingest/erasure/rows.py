@@ -141,6 +141,7 @@ ANONYMOUS = (
 )
 BARE = """
 update repositories set owner_id = null, rkey = null, name = null, knot = null, spindle = null, written_at = null,
+  upstream = null,
   repo_key = case when contains(repo_key, $did) then 'erased:' || repository_id else repo_key end
 where owner_id is not distinct from $number and owner_id is not null or starts_with(repo_key, 'at://' || $did || '/')
 """

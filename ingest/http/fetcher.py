@@ -300,7 +300,7 @@ class Fetcher:
 
     def _fetch_body(self, site: _Site, target: _Target, limit: int, leash: Leash, sent: Sent) -> bytes:
         answer = self._send_request(site, target, leash, sent)
-        limited = limit_seconds(answer.headers.get("RateLimit-Remaining"), answer.headers.get("RateLimit-Reset"))
+        limited = limit_seconds(answer.headers)
         if limited:
             self.manners.hush(target.authority, limited)
         try:
@@ -345,7 +345,7 @@ class Fetcher:
         after = limited if after is None else after
         if status in (429, 503):
             self.manners.hush(target.authority, after if after is not None else 5.0)
-        retry = status in (408, 425, 429) or status >= 500
+        retry = status in (408, 425, 429) or status >= 500 or (status == 403 and limited is not None)
         return FetchProblem(f"{target.host} answered {status}", status=status, retry=retry, after=after)
 
     def _explain(self, error: Exception, target: _Target, leash: Leash, limit: int) -> FetchProblem:

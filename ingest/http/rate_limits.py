@@ -9,7 +9,7 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from email.utils import parsedate_to_datetime
@@ -186,15 +186,18 @@ def after_seconds(text: str | None) -> float | None:
     return min(max(seconds, 0.0), LONGEST_AFTER)
 
 
-def limit_seconds(remaining: str | None, reset: str | None) -> float | None:
+def limit_seconds(headers: Mapping[str, str]) -> float | None:
     """Return the seconds until a host answers again, at most 15 minutes, if its RateLimit is used up.
 
-    None if something is left or the headers are unusable. `reset` is a unix time or a number of seconds.
+    None if something is left or the headers are unusable. The reset is a unix time or a number of seconds. GitHub
+    writes X- before both names.
     """
-    if remaining is None or remaining.strip() != "0" or reset is None or not re.fullmatch("[0-9]{1,15}", reset.strip()):
-        return None
-    value = float(reset)
-    return min(max(value - time.time() if value >= MOMENT else value, 0.0), LONGEST_LIMIT)
+    for prefix in ("", "X-"):
+        remaining, reset = (headers.get(f"{prefix}RateLimit-{name}", "").strip() for name in ("Remaining", "Reset"))
+        if remaining == "0" and re.fullmatch("[0-9]{1,15}", reset):
+            value = float(reset)
+            return min(max(value - time.time() if value >= MOMENT else value, 0.0), LONGEST_LIMIT)
+    return None
 
 
 LOOK_UPS_AT_A_TIME = 2

@@ -134,6 +134,7 @@ class Repositories:
             "name": record.name or event.rkey,
             "knot": record.knot,
             "spindle": record.spindle,
+            "upstream": record.upstream,
             "written_at": row["written_at"] or written_at(event, None),
             "seen_at": row["seen_at"] or event.seen_at,
             "deleted_at": None,
@@ -267,5 +268,5 @@ class Repositories:
 
 
 def _unowned_row(name: str, number: int, seen_at: datetime | None) -> dict[str, Any]:
-    empty = dict.fromkeys(("owner_id", "rkey", "name", "knot", "spindle", "written_at", "deleted_at"))
+    empty = dict.fromkeys(("owner_id", "rkey", "name", "knot", "spindle", "written_at", "deleted_at", "upstream"))
     return {"repo_key": name, "repository_id": number, "seen_at": seen_at} | empty

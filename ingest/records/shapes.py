@@ -28,6 +28,7 @@ from ingest.records.fields import (
 COMMIT = re.compile(r"[0-9a-f]{7,64}")
 TITLE_LIMIT = 300
 BODY_LIMIT = 20_000
+GITHUB = re.compile(r"https://github\.com/([A-Za-z0-9](?:-?[A-Za-z0-9]){0,38}/[A-Za-z0-9._-]{1,100}?)(?:\.git)?/?")
 ROUND_LIMIT = 200  # only the newest of a longer list are read: the last one would be merged
 EVIDENCE_LIMIT = 10
 NO_PATCH = "none:"
@@ -35,12 +36,16 @@ NO_PATCH = "none:"
 
 @dataclass(frozen=True, slots=True)
 class RepositoryRecord:
-    """A repository in its owner's description; `repo_did` is a claim."""
+    """A repository in its owner's description; `repo_did` is a claim.
+
+    `upstream` is the repository on GitHub that it links, as 'owner/name' in lower case, or empty.
+    """
 
     repo_did: str | None
     name: str
     knot: str | None
     spindle: str | None
+    upstream: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,17 @@ def read_repository(record: Mapping[str, Any], event: Event) -> RepositoryRecord
         name=text(record, "name", 200) or "",
         knot=text(record, "knot", 255),
         spindle=text(record, "spindle", 255),
+        upstream=_read_upstream(record),
     )
+
+
+def _read_upstream(record: Mapping[str, Any]) -> str:
+    """Return the first repository on GitHub among `source` and `website`; a fork's `source` is often an at-uri."""
+    for name in ("source", "website"):
+        found = GITHUB.fullmatch(text(record, name, 1000) or "")
+        if found and found[1].rpartition("/")[2] not in (".", ".."):
+            return found[1].lower()
+    return ""
 
 
 def read_pull(record: Mapping[str, Any], event: Event) -> PullRecord:

@@ -97,6 +97,7 @@ from scoring.queries.people.scores import (
     score_at,
     scores,
 )
+from scoring.queries.people.signals import upstream_facts
 from scoring.queries.people.stored_data import Stored, offered_by, offered_to, offers, pushes_to, stored, stored_whole
 from scoring.queries.people.trust import explain_trust, renew, seeds_in_force, vouches_worth_making
 from scoring.queries.progress import FirstReading, TrainingNeed, first_reading, training_need

@@ -353,6 +353,10 @@ def _leaves(facts: Facts) -> tuple[str, ...]:
     if facts.asks_registries:
         told.append("To npm and crates.io: names of packages that pull requests add, for their downloads.")
         told.append("To npm, crates.io and PyPI: the accounts and projects that people have proven to be theirs.")
+        told.append(
+            "To scorecard.dev and GitHub: the upstream that a watched repository's record links, for its Scorecard and "
+            "how it fares."
+        )
     if facts.pushes:
         told.append(
             "To the push services of maintainers who turned notifications on: that this site sends them a message, and "

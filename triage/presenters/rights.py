@@ -36,7 +36,7 @@ SOURCES: Mapping[str, str] = {
         ("labels", "marks", "trust", "features", "scores", "current_scores", "current_decisions"), COMPUTED
     ),
     "content_reviews": "made here from the text of your change, without your name",
-    "signals": "services that you name yourself, and public registries of packages",
+    "signals": "services that you name yourself, public registries, hosts of an upstream that your repository links",
     "maintainers": "an admin of this site",
     "objections": "what you or a maintainer wrote on this site",
     "leaderboard_wishes": "what you or a maintainer wrote on this site",

@@ -34,6 +34,7 @@ from triage.forms.settings import (
     typed_of,
     with_dids,
 )
+from triage.presenters.contributor import signal_rows
 from triage.services.estimated_lanes import end_by_watching
 from triage.services.names import names
 from triage.services.repository_settings import MAY_CHANGE, ChangedMeanwhile, history, newest, save
@@ -128,6 +129,7 @@ def _page(
         "problem": problems.get("", ""),
         "wrong": bool(problems),
         "history": [(change, change_words(changes)) for change, changes in history(repository.key)],
+        "upstream": signal_rows(read.upstream_facts(request.snapshot, repository.key))[0] if request.snapshot else (),
         "report": read.shadow_report(request.snapshot, repository.key) if request.snapshot else None,
         "lane_offer": shadow_offer(request.snapshot, repository) if asks and request.snapshot else None,
     }

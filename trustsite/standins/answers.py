@@ -225,6 +225,8 @@ class Network:
             return method(self, host, query)
         if host in ("api.deps.dev", "api.npmjs.org"):
             return package_answer(path, self._ends)
+        if host in ("api.scorecard.dev", "api.github.com"):
+            return upstream_answer(path, self._ends)
         if path == "/.well-known/atproto-did":
             return self._handle_owner(host)
         if path == "/.well-known/did.json":
@@ -398,6 +400,20 @@ def package_answer(path: str, now: datetime) -> Answer:
         f"/downloads/point/last-week/{LOOK_ALIKE}": {"downloads": LOOK_ALIKE_DOWNLOADS, "package": LOOK_ALIKE} | days,
     }
     return Answer(answers[path]) if path in answers else Answer({"error": "not found"}, HTTPStatus.NOT_FOUND)
+
+
+UPSTREAM = "sunstead-demo/lantern"  # the one repository on GitHub that the stand-ins know
+
+
+def upstream_answer(path: str, now: datetime) -> Answer:
+    """Answer api.scorecard.dev about the upstream's Scorecard, and api.github.com about the repository."""
+    card = {"date": f"{now - timedelta(days=4):%Y-%m-%d}", "score": 6.4, "checks": []}
+    health = {"full_name": UPSTREAM, "archived": False, "stargazers_count": 1_204, "open_issues_count": 37}
+    answers = {
+        f"/projects/github.com/{UPSTREAM}": card | {"repo": {"name": f"github.com/{UPSTREAM}", "commit": "5e3c7f"}},
+        f"/repos/{UPSTREAM}": health | {"pushed_at": f"{now - timedelta(days=3):%Y-%m-%dT%H:%M:%SZ}"},
+    }
+    return Answer(answers[path]) if path in answers else Answer({"message": "Not Found"}, HTTPStatus.NOT_FOUND)
 
 
 def osv_answer(body: bytes) -> Answer:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from trustsite.standins.answers import UPSTREAM
 from trustsite.world.changes import Language
 
 DAY = 86_400_000_000  # microseconds
@@ -9,13 +10,14 @@ DAY = 86_400_000_000  # microseconds
 
 @dataclass(frozen=True)
 class Project:
-    """A repository, its owner and the others who may push."""
+    """A repository, its owner and the others who may push; `upstream` is the repository on GitHub that it links."""
 
     name: str
     owner: str
     others: tuple[str, ...]
     language: Language
     folder: str
+    upstream: str = ""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ KNOT, SPINDLE = "knot.example.test", "spindle.example.test"
 SERVERS = ("https://pds.example.test", "https://garden.example.test")
 
 PROJECTS = (
-    Project("lantern", "ana", ("teo",), "python", "lantern"),
+    Project("lantern", "ana", ("teo",), "python", "lantern", UPSTREAM),
     Project("tidepool", "teo", ("ana",), "go", "internal/store"),
     Project("driftwood", "ana", (), "javascript", "src"),
 )

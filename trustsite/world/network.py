@@ -260,12 +260,13 @@ class Sheet:
             name = f"{self.people[project.owner].handle}/{project.name}"
             row = Repository(repo, name, self.did(project.owner), KNOT, SPINDLE, push)
             self._repositories.append(row)
-        self.claim_repository(project.owner, project.name, repo, knot or KNOT, time_us)
+        self.claim_repository(project.owner, project.name, repo, knot or KNOT, time_us, project.upstream)
         return repo
 
-    def claim_repository(self, name: str, title: str, repo: str, knot: str, time_us: int) -> None:
+    def claim_repository(self, name: str, title: str, repo: str, knot: str, time_us: int, upstream: str = "") -> None:
         """Write a repository record; anyone can name any DID in one."""
         record = {"name": title, "knot": knot, "spindle": SPINDLE, "repoDid": repo, "createdAt": iso(time_us)}
+        record |= {"source": f"https://github.com/{upstream}"} if upstream else {}
         self.put(name, REPOSITORY, self._make_tid(name, time_us, REPOSITORY), record, time_us)
 
     def put(self, name: str, collection: str, rkey: str, record: Record, time_us: int) -> str:

@@ -1,6 +1,6 @@
-"""Facts about people from beyond the forge, as rows of `signals`: written and withdrawn with what they rest on.
+"""Facts from beyond the forge, as rows of `signals`: written and withdrawn with what they rest on.
 
-They are shown to people and enter no model, no trust and no lane.
+They are about people and repositories, are shown to people, and enter no model, no trust and no lane.
 """
 
 from collections.abc import Collection, Sequence
@@ -16,7 +16,9 @@ WEEK = timedelta(days=7)
 KEPT = WEEK + DAY  # a look-up that is due after a week has a day to succeed before its answer goes
 CLAIM, LINK, DOCUMENT, REPOSITORY = "keytrace", "link", "document", "repository"
 NPM, CRATES, PYPI = "npm", "crates.io", "pypi"
-ASKED = (CLAIM, LINK, REPOSITORY, NPM, CRATES, PYPI)  # sources whose facts are looked up here
+SCORECARD, GITHUB = "scorecard", "github"
+REGISTRIES = (NPM, CRATES, PYPI, SCORECARD, GITHUB)
+ASKED = (CLAIM, LINK, REPOSITORY, *REGISTRIES)  # sources whose facts are looked up here
 MUTUAL, CLAIMED = "mutual", "claimed"
 
 # A rewritten claim counts again once it is proven again.
@@ -44,7 +46,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts on one person. Old rows stay if nobody answered about their source, key or evidence: `unanswered`."""
+    """The facts on one subject. Old rows stay if nobody answered about their source, key or evidence: `unanswered`."""
 
     found: tuple[Fact, ...]
     unanswered: frozenset[str] = frozenset()
@@ -62,9 +64,12 @@ def note_facts(facts: Facts) -> Note:
     return Note(doubt=f"no answer about {', '.join(sorted(facts.unanswered))}"[:300], unfinished=True)
 
 
-def withdraw_all(store: Store) -> int:
-    """Delete every fact that was looked up here, since the operator has switched that off; return how many."""
-    condition = f"from signals where source in {ASKED} and subject like 'did:%'"
+def withdraw_all(store: Store, sources: Sequence[str] = ASKED) -> int:
+    """Delete every fact of these sources, since the operator has switched them off; return how many.
+
+    What npm and crates.io tell of packages that changes add is no such fact.
+    """
+    condition = f"from signals where source in {tuple(sources)} and not starts_with(subject, 'pkg:')"
     with store.read() as rows:
         if not rows.value(f"select count(*) {condition}"):
             return 0
@@ -91,8 +96,10 @@ def write_facts(
 ) -> None:
     """Replace the facts of these sources by what was found; an equal one keeps the time when it was first known.
 
-    `now` is the present of records. Facts expire by the wall clock, by which they are asked about again.
+    `now` is the present of records. Facts expire by the wall clock, by which they are asked about again. The subject
+    has declared what they rest on, unless its row names an `owner`.
     """
+    owners = {result.row["subject"]: result.row.get("owner") for result in results}
     answers = {result.row["subject"]: result.answer for result in results if isinstance(result.answer, Facts)}
     stored = txn.rows(
         "select * from signals where list_contains(?, source) and subject in (select unnest(?))",
@@ -100,11 +107,11 @@ def write_facts(
     )
     known_from = {(row["subject"], row["source"], row["key"], row["value"]): row["known_from"] for row in stored}
     rows = [row for row in stored if answers[row["subject"]].leaves(row)]
-    for did, facts in answers.items():
+    for subject, facts in answers.items():
         for fact in facts.found:
-            first_known = known_from.get((did, fact.source, fact.key, fact.value), now)
+            first_known = known_from.get((subject, fact.source, fact.key, fact.value), now)
             times = {"observed_at": now, "known_from": first_known, "expires_at": wall + KEPT}
-            rows.append(_signal_row(did, fact) | times)
+            rows.append(_signal_row(subject, owners[subject] or subject, fact) | times)
     txn.execute(
         "delete from signals where list_contains(?, source) and subject in (select unnest(?))",
         [list(sources), list(answers)],
@@ -112,6 +119,6 @@ def write_facts(
     txn.append("signals", rows)
 
 
-def _signal_row(did: str, fact: Fact) -> dict[str, object]:
-    names = {"subject": did, "source": fact.source, "key": fact.key, "value": fact.value}
-    return names | {"evidence_uri": fact.evidence, "declared_by": did}
+def _signal_row(subject: str, declared_by: str, fact: Fact) -> dict[str, object]:
+    names = {"subject": subject, "source": fact.source, "key": fact.key, "value": fact.value}
+    return names | {"evidence_uri": fact.evidence, "declared_by": declared_by}

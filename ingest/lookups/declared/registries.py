@@ -42,7 +42,7 @@ union select subject, rtrim(key, '/')
 from signals where source = '{LINK}' and starts_with(key, 'https://pypi.org/project/')
 """
 WITHDRAWN = f"""
-from signals where list_contains(?, source) and (subject, evidence_uri) not in (
+from signals where list_contains(?, source) and starts_with(subject, 'did:') and (subject, evidence_uri) not in (
   select (subject, page) from ({ACCOUNTS})
 )
 """
@@ -190,10 +190,10 @@ def fetch_registries(store: Store, registries: Registries, now: datetime, wall: 
         write_facts(txn, results, SOURCES, now, wall())
 
     kind = Kind(KIND, Due(DUE), lambda row: _ask(registries, row), write, note_facts, _add_accounts)
-    return withdraw_registries(store) + fetch(store, registries.fetcher, wall, kind)
+    return _withdraw(store) + fetch(store, registries.fetcher, wall, kind)
 
 
-def withdraw_registries(store: Store) -> int:
+def _withdraw(store: Store) -> int:
     """Delete the facts on accounts that are not proven any more; return how many."""
     with store.read() as rows:
         if not rows.value(f"select count(*) {WITHDRAWN}", [list(SOURCES)]):

@@ -30,7 +30,8 @@ create table repositories (
   spindle varchar,                    -- host of the CI server
   written_at timestamp,
   seen_at timestamp,
-  deleted_at timestamp
+  deleted_at timestamp,
+  upstream varchar                    -- 'owner/name' on GitHub that the record links; empty: none; null: not read yet
 );
 
 create sequence repository_numbers start 1;

@@ -202,8 +202,10 @@ create table ref_updates (
 -- 'link': an address that a person calls theirs, as key; value 'mutual' if what is there names them too, else 'claimed'.
 -- 'npm', 'crates.io', 'pypi' of a person: since, packages, newest, downloads of what evidence_uri names.
 -- 'repository': collections, the number of authorities of the records in the person's repository.
+-- 'scorecard' of a repository's upstream: score (0.0 to 10.0), scored_at (time). 'github' of it: archived (true, false),
+-- pushed_at (time), stars, open_issues (counts).
 create table signals (
-  subject varchar not null,           -- DID, at-uri or package URL
+  subject varchar not null,           -- DID, at-uri (of a repository: its key) or package URL
   source varchar not null,
   key varchar not null,
   value varchar not null,

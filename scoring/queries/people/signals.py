@@ -1,4 +1,4 @@
-"""Read what is known of a person beside their work here: what they declare, and how far somebody else proves it.
+"""Read what is known from beyond the forge of a person, or of a repository's upstream, and who says so.
 
 Nothing of this enters a score or a lane. Place, pronouns and picture are left out.
 """
@@ -51,6 +51,10 @@ KINDS = {
 }
 KEYTRACE = "did:plc:hcwfdlmprcc335oixyfsw7u3"  # named so that a reader knows it without looking the DID up
 REGISTRIES = {"npm": "npm", "crates.io": "crates.io", "pypi": "PyPI"}
+UPSTREAM = """
+select source, key, value, evidence_uri from signals where subject = ? and source in ('scorecard', 'github')
+order by source desc, key
+"""
 DOWNLOADS = {"npm": "downloads a week", "crates.io": "downloads in all"}
 
 
@@ -60,6 +64,30 @@ def read_signals(rows: Rows, person: Mapping[str, Any]) -> tuple[Signal, ...]:
     known = {signal.what for signal in found if signal.proof != "declared"}
     shown = (signal for signal in found if signal.proof != "declared" or signal.what not in known)
     return tuple(sorted(shown, key=lambda signal: ORDER.index(signal.proof)))
+
+
+def upstream_facts(rows: Rows, repository_key: str) -> tuple[Signal, ...]:
+    """Return what is known of the repository on GitHub that this repository's record links; empty without a link."""
+    told: dict[str, dict[str, str]] = {}
+    for row in rows.rows(UPSTREAM, [repository_key]):
+        told.setdefault(row["source"], {"page": row["evidence_uri"]})[row["key"]] = row["value"]
+    found = []
+    if card := told.get("scorecard"):
+        day = f", {_day(card['scored_at'])}" if "scored_at" in card else ""
+        found.append(Signal(f"OpenSSF Scorecard {card['score']} of 10{day}", "read", "scorecard.dev", card["page"]))
+    if health := told.get("github"):
+        parts = ["archived"] if health["archived"] == "true" else []
+        parts += [f"last push {_day(health['pushed_at'])}"] if "pushed_at" in health else []
+        parts.append(things(int(health["stars"]), "star"))
+        parts.append(f"{int(health['open_issues']):,} open issues and pull requests")
+        name = health["page"].removeprefix("https://github.com/")
+        found.append(Signal(f"{name}: {', '.join(parts)}", "read", "GitHub", health["page"]))
+    return tuple(found)
+
+
+def _day(moment: str) -> str:
+    day = datetime.fromisoformat(moment)
+    return f"{day.day} {day:%b %Y}"
 
 
 ORDER = ("handle", "signed", "mutual", "attested", "checked", "read", "revoked", "unverifiable", "declared")

@@ -21,6 +21,11 @@ KINDS: dict[str, tuple[str, ...]] = {
     "nistp384": ("-t", "ecdsa", "-b", "384"),
     "nistp521": ("-t", "ecdsa", "-b", "521"),
 }
+CURVES: dict[str, tuple[ec.EllipticCurve, hashes.HashAlgorithm]] = {
+    "nistp256": (ec.SECP256R1(), hashes.SHA256()),
+    "nistp384": (ec.SECP384R1(), hashes.SHA384()),
+    "nistp521": (ec.SECP521R1(), hashes.SHA512()),
+}
 PAYLOAD = b"tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nauthor Ana <ana@example.test> 1 +0200\n\nA change\n"
 
 
@@ -96,10 +101,34 @@ def envelope(
     return b"SSHSIG" + version.to_bytes(4, "big") + packed(key, b"git", reserved, name, signature)
 
 
-def token_signature(kind: str, payload: bytes) -> bytes:
+def made_signature(kind: str, payload: bytes, reserved: bytes = b"", name: str = "sha512") -> bytes:
+    """The blob of a valid signature by a new key of any kind, also of forms that `ssh-keygen` refuses to sign."""
+    if kind.startswith("sk-"):
+        return token_signature(kind, payload, reserved, name)
+    signed, digest = message(payload, reserved, name), name.encode()
+    if kind == "ed25519":
+        private = ed25519.Ed25519PrivateKey.generate()
+        key = packed(b"ssh-ed25519", private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw))
+        return envelope(key, packed(b"ssh-ed25519", private.sign(signed)), reserved=reserved, name=digest)
+    if kind == "rsa":
+        own = rsa.generate_private_key(65537, 3072)
+        numbers = own.public_key().public_numbers()
+        key = packed(b"ssh-rsa") + number(numbers.e) + number(numbers.n)
+        value = own.sign(signed, PKCS1v15(), hashes.SHA512())
+        return envelope(key, packed(b"rsa-sha2-512", value), reserved=reserved, name=digest)
+    curve, algorithm = CURVES[kind]
+    drawn = ec.generate_private_key(curve)
+    point = drawn.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+    key_type = f"ecdsa-sha2-{kind}".encode()
+    value = b"".join(map(number, decode_dss_signature(drawn.sign(signed, ec.ECDSA(algorithm)))))
+    return envelope(packed(key_type, kind.encode(), point), packed(key_type, value), reserved=reserved, name=digest)
+
+
+def token_signature(kind: str, payload: bytes, reserved: bytes = b"", digest: str = "sha512") -> bytes:
     """The blob of a signature as a security key makes it (PROTOCOL.u2f): touched, its 7th."""
     application, after = b"ssh:", b"\x01\0\0\0\x07"
-    signed = hashlib.sha256(application).digest() + after + hashlib.sha256(message(payload)).digest()
+    covered = hashlib.sha256(message(payload, reserved, digest)).digest()
+    signed = hashlib.sha256(application).digest() + after + covered
     if kind == "sk-ed25519":
         private, name = ed25519.Ed25519PrivateKey.generate(), b"sk-ssh-ed25519@openssh.com"
         public = packed(private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw))
@@ -109,7 +138,8 @@ def token_signature(kind: str, payload: bytes) -> bytes:
         point = curve.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
         public = packed(b"nistp256", point)
         value = b"".join(map(number, decode_dss_signature(curve.sign(signed, ec.ECDSA(hashes.SHA256())))))
-    return envelope(packed(name) + public + packed(application), packed(name, value) + after)
+    key = packed(name) + public + packed(application)
+    return envelope(key, packed(name, value) + after, reserved=reserved, name=digest.encode())
 
 
 def rsa_signature(payload: bytes, bits: int, name: bytes, algorithm: hashes.HashAlgorithm) -> bytes:

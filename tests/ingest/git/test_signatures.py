@@ -14,6 +14,7 @@ from tests.ingest.git.signed import (
     KeyFile,
     armour,
     blob_of,
+    made_signature,
     make_key,
     raw_commit,
     rsa_signature,
@@ -88,6 +89,14 @@ def test_sha1_and_short_rsa_keys_do_not_count() -> None:
     assert check(2048, b"ssh-rsa", hashes.SHA1()) is None  # noqa: S303 - what must not count
     assert check(2048, b"rsa-sha2-512", hashes.SHA1()) is None  # noqa: S303
     assert check(1024, b"rsa-sha2-512", hashes.SHA512()) is None
+
+
+@pytest.mark.parametrize("kind", [*KINDS, *TOKENS])
+def test_a_signature_over_sha1_or_of_a_megabyte_does_not_count_though_its_key_made_it(kind: str) -> None:
+    assert verify_signature(armour(made_signature(kind, PAYLOAD)), PAYLOAD) is not None
+    assert verify_signature(armour(made_signature(kind, PAYLOAD, b"x" * 5_000, "sha256")), PAYLOAD) is not None
+    assert verify_signature(armour(made_signature(kind, PAYLOAD, name="sha1")), PAYLOAD) is None
+    assert verify_signature(armour(made_signature(kind, PAYLOAD, b"x" * 1_000_000)), PAYLOAD) is None
 
 
 @pytest.mark.parametrize(

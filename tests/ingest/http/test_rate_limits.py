@@ -129,3 +129,15 @@ def test_a_refusal_without_a_word_of_when_is_over_when_the_allowance_begins_anew
     with pytest.raises(FetchProblem) as caught:
         Fetcher(server.origin).get("https://pds.example.test/")
     assert caught.value.after == 70
+
+
+def test_a_used_up_allowance_of_github_which_refuses_by_403_is_waited_for(peer: Start) -> None:
+    reset = {"X_RateLimit_Reset": str(int(time.time()) + 200)}
+    with pytest.raises(FetchProblem, match="answered 403") as caught:
+        Fetcher(peer(lambda _: response(b"", 403, X_RateLimit_Remaining="0", **reset)).origin).get("https://x.test/")
+    assert caught.value.retry
+    assert caught.value.after is not None
+    assert 100 < caught.value.after <= 200
+    with pytest.raises(FetchProblem) as caught:
+        Fetcher(peer(lambda _: response(b"", 403, X_RateLimit_Remaining="9", **reset)).origin).get("https://x.test/")
+    assert not caught.value.retry

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as draw
 
 from ingest.http import rate_limits
+from ingest.lookups.declared.facts import REGISTRIES, withdraw_all
 from tests.conftest import count
 from tests.ingest.lookups.declaring import MALLORY, Declaring, claim
 from tests.ingest.lookups.package_registries import CRATES, CRATES_USER, GITHUB_USER, NPM, PYPI, answers
@@ -129,6 +130,26 @@ def test_what_registries_say_ends_with_the_claim_or_link_that_it_rests_on(world:
     world.ask_registries()
     assert told(world) == {}
     assert world.asked.total() == asked
+
+
+def test_downloads_of_packages_that_changes_add_do_not_rest_on_anybody_s_claim(world: Declaring) -> None:
+    world.change(
+        "insert into signals values ('pkg:npm/lamp', 'npm', 'downloads_7_days', '12', now(), now(), null, 'x', null)"
+    )
+    world.ask_registries()
+    world.claims(None, "3knpm")
+    world.look()
+    world.ask_registries()
+    assert "npm" not in told(world)
+    assert world.rows("select value from signals where subject = 'pkg:npm/lamp'") == [("12",)]
+
+
+def test_switched_off_their_facts_go_and_the_proven_accounts_stay(world: Declaring) -> None:
+    world.ask_registries()
+    known = sum(map(len, told(world).values()))
+    assert withdraw_all(world.store, REGISTRIES) == known
+    assert told(world) == {}
+    assert set(world.facts("keytrace")) == {"npm:mallory", "github:mallory"}
 
 
 def test_a_registry_that_is_silent_leaves_what_it_said_and_the_others_go_on(world: Declaring) -> None:

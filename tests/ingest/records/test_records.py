@@ -185,6 +185,51 @@ def test_a_repository_needs_nothing() -> None:
     assert REGISTRY.read(event(REPOSITORY, {})) == RepositoryRecord(None, "", None, None)
 
 
+@pytest.mark.parametrize(
+    ("told", "upstream"),
+    [
+        ({"source": "https://github.com/Ana/Lamp.js"}, "ana/lamp.js"),
+        ({"website": "https://github.com/ana/lamp/"}, "ana/lamp"),
+        ({"source": "https://github.com/ana/lamp.git"}, "ana/lamp"),
+        ({"source": "at://did:plc:x/sh.tangled.repo/1", "website": "https://github.com/a-b/c_d"}, "a-b/c_d"),
+        ({"source": "https://github.com/one/x", "website": "https://github.com/two/x"}, "one/x"),
+        *(
+            ({"source": address}, "")
+            for address in (
+                "http://github.com/ana/lamp",
+                "https://www.github.com/ana/lamp",
+                "https://github.com.evil.example/ana/lamp",
+                "https://evil@github.com/ana/lamp",
+                "https://github.com:443/ana/lamp",
+                "https://github.com/ana",
+                "https://github.com/ana/lamp/issues",
+                "https://github.com/ana/lamp?x=1",
+                "https://github.com/ana/lamp#x",
+                "https://github.com/ana/..",
+                "https://github.com/ana/..git",
+                "https://github.com/ana/%2e%2e",
+                "https://github.com/ana/lamp\n",
+                " https://github.com/ana/lamp",
+                "https://github.com/-ana/lamp",
+                "https://github.com/ana-/lamp",
+                "https://github.com/a--b/lamp",
+                "https://github.com/" + "a" * 40 + "/lamp",
+                "https://github.com/ana/" + "x" * 101,
+                "https://github.com/ana/l\u00e4mp",
+                "https://gitlab.com/ana/lamp",
+                7,
+                None,
+                ["https://github.com/ana/lamp"],
+            )
+        ),
+    ],
+)
+def test_an_upstream_is_an_exact_address_of_a_repository_on_github(told: dict[str, Any], upstream: str) -> None:
+    record = REGISTRY.read(event(REPOSITORY, told))
+    assert isinstance(record, RepositoryRecord)
+    assert record.upstream == upstream
+
+
 @pytest.mark.parametrize("body", ["", "null", "[]", "3", '"x"', "{", '{"a":', '{"a": NaN}', '"\\ud800"', "\x00"])
 def test_what_is_no_object_is_unreadable(body: str) -> None:
     with pytest.raises(Unreadable):

@@ -11,6 +11,7 @@ from scoring.queries.types import LeaderboardSort
 from tests.ingest.stream.frames import MARA, REPO, SEED, Frames, pull_uri
 from tests.pipeline import Result
 from tests.scoring.small import take
+from triage.presenters.queue.rows import upstream_lines
 from trustsite.world import World
 
 
@@ -227,6 +228,37 @@ def test_what_is_known_of_a_person_names_who_said_so_and_how_it_is_proven(result
     assert page is not None
     assert {one.proof for one in page.signals} == {"declared"}, "a claim that nobody proves is only claimed"
     assert ("GitHub ana", GIST) in {(one.what, one.evidence) for one in page.signals}
+
+
+UPSTREAM = {
+    ("scorecard", "score"): "6.4",
+    ("scorecard", "scored_at"): "2026-11-16T00:00:00",
+    ("github", "archived"): "true",
+    ("github", "pushed_at"): "2026-11-07T08:00:00",
+    ("github", "stars"): "1",
+    ("github", "open_issues"): "1400",
+}
+
+
+def test_what_is_known_of_an_upstream_names_who_said_so(result: Result) -> None:
+    pages = {
+        "scorecard": "https://scorecard.dev/viewer/?uri=github.com/ana/lamp",
+        "github": "https://github.com/ana/lamp",
+    }
+    with result.store.write() as txn:
+        for (source, key), value in UPSTREAM.items():
+            txn.execute(DECLARED, [REPO, source, key, value, None, pages[source]])
+    with result.reading() as rows:
+        told, nothing = read.upstream_facts(rows, REPO), read.upstream_facts(rows, SEED)
+    health = "ana/lamp: archived, last push 7 Nov 2026, 1 star, 1,400 open issues and pull requests"
+    assert [(one.what, one.proof, one.said_by, one.evidence) for one in told] == [
+        ("OpenSSF Scorecard 6.4 of 10, 16 Nov 2026", "read", "scorecard.dev", pages["scorecard"]),
+        (health, "read", "GitHub", pages["github"]),
+    ]
+    assert upstream_lines(told) == (
+        ("Upstream", f"OpenSSF Scorecard 6.4 of 10, 16 Nov 2026, says scorecard.dev; {health}, says GitHub"),
+    )
+    assert (nothing, upstream_lines(nothing)) == ((), ())
 
 
 CRATES_SAYS = {"packages": "2", "since": "2021-02-03T00:00:00", "newest": "2026-05-06T00:00:00", "downloads": "560"}

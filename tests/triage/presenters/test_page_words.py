@@ -156,9 +156,11 @@ def test_about_names_budget_window_hosts_and_days_as_they_are_set(settings: Sett
     assert "To osv.dev and deps.dev: names and versions" in told
     assert "To npm and crates.io: names of packages that pull requests add" in told
     assert "To npm, crates.io and PyPI: the accounts" in told
+    assert "To scorecard.dev and GitHub: the upstream" in told
     closed = about(settings, ASK_ADVISORIES=False, ASK_REGISTRIES=False)
     assert "To osv.dev and deps.dev: nothing" in closed
     assert "To npm" not in closed
+    assert "scorecard.dev" not in closed
 
 
 def test_about_names_the_audits_share_of_each_kind_of_lane(settings: Settings) -> None:

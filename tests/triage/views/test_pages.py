@@ -107,6 +107,18 @@ def test_an_open_row_shows_who_and_what_and_closes_by_its_own_link(client: Clien
     assert re.search(r'class="back"[^>]*href="/\?sort=oldest#', page)
 
 
+def test_an_open_row_says_what_others_tell_of_the_upstream(
+    client: Client, world: DrawnWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = f"/?open={quote(OPENED)}"
+    assert "<dt>Upstream</dt>" not in text_of(client, address)
+    card = read.Signal("OpenSSF Scorecard 6.4 of 10 <b>", "read", "scorecard.dev", "https://scorecard.dev/")
+    key = next(row.repository_key for row in world.rows if row.uri == OPENED)
+    monkeypatch.setattr(read, "upstream_facts", lambda rows, asked: (card,) if asked == key else ())
+    said = "<dt>Upstream</dt><dd><bdi>OpenSSF Scorecard 6.4 of 10 &lt;b&gt;, says scorecard.dev</bdi></dd>"
+    assert said in text_of(client, address)
+
+
 def test_what_is_open_is_shown_also_where_the_list_leaves_it_out(client: Client, world: DrawnWorld) -> None:
     page = text_of(client, f"/?bucket=fast_lane&open={quote(OPENED)}")
     assert 'id="pull-title"' in page

@@ -242,6 +242,25 @@ def test_shadow_mode_is_on_until_a_person_switches_it_off_and_that_is_logged(cli
     assert Change.objects.get().details["changes"] == {"shadow": [True, False]}
 
 
+def test_what_others_say_of_the_upstream_is_shown_with_who_says_so_and_only_where_one_is_linked(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = signed_in(client, SOMEBODY)
+    assert 'id="upstream"' not in page.get(PLACE, {"repository": REPO}).content.decode()
+    card = "https://scorecard.dev/viewer/?uri=github.com/ana/lamp"
+    facts = (
+        read.Signal("OpenSSF Scorecard 6.4 of 10, 16 Nov 2026", "read", "scorecard.dev", card),
+        read.Signal(f"ana/lamp: {HOSTILE}", "read", "GitHub", "https://github.com/ana/lamp"),
+    )
+    monkeypatch.setattr(read, "upstream_facts", lambda rows, key: facts if key == REPO else ())
+    shown = page.get(PLACE, {"repository": REPO}).content.decode()
+    told = shown.partition('id="upstream"')[2].partition('<div class="card">')[0]
+    assert "OpenSSF Scorecard 6.4 of 10, 16 Nov 2026" in told
+    assert f'Told by <a href="{card}"' in told
+    assert "&lt;script&gt;alert(1)" in told
+    assert "<script>alert(1)" not in shown
+
+
 def test_a_report_says_in_a_sentence_what_became_of_it_all_and_shows_the_days(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

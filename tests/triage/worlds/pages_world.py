@@ -139,6 +139,10 @@ class DrawnWorld:
         """A CI run that failed, and one owner of its files beside the author."""
         return read.ChangeFacts(read.CiRun("failed", ("test",)), (read.FileOwner(ANA, 3),), 1)
 
+    def upstream_facts(self, snapshot: object, repository_key: str) -> tuple[read.Signal, ...]:
+        """No repository links one."""
+        return ()
+
     def forge_home(self, snapshot: object, uri: str, author: str, repository_key: str) -> read.ForgeHome:
         """Where each stands, under its number."""
         row = self.pull(snapshot, uri)
@@ -428,6 +432,7 @@ def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
     pages = ("queue", "pull", "leaderboard", "dashboard", "contributor")
     pages += ("pulls", "subjects", "decided_subjects", "labels", "lanes", "changed_after", "approved")
     pages += ("past_actions", "taken_keys", "content_review", "change_facts", "forge_home", "newest_patch", "reread")
+    pages += ("upstream_facts",)
     pages += (
         "rounds",
         "explain_trust",

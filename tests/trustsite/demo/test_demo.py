@@ -136,6 +136,19 @@ def before(ended: Result, world: World) -> read.QueueRow:
     return replace(now, **seen)
 
 
+def test_three_people_prove_what_is_theirs_elsewhere_and_one_repository_links_an_upstream(
+    ended: Result, world: World
+) -> None:
+    with ended.reading() as rows:
+        pages = {name: read.contributor(rows, world.cast[name]) for name in ("mara", "noor", "sami")}
+        upstreams = {name: read.upstream_facts(rows, key) for name, key in world.watched.items()}
+    proofs = {name: {signal.proof for signal in page.signals} for name, page in pages.items() if page}
+    assert {name: {"handle", "signed", "read"} <= found for name, found in proofs.items()} == dict.fromkeys(pages, True)
+    assert "mutual" in proofs["mara"]
+    told = {name: [signal.said_by for signal in found] for name, found in upstreams.items() if found}
+    assert told == {"lantern": ["scorecard.dev", "GitHub"]}
+
+
 class Undone(Exception):
     """Takes a transaction back."""
 

@@ -22,6 +22,7 @@ from scoring.queries.read import (
     QueueGroup,
     QueueRow,
     RoundSignatures,
+    Signal,
     TrustExplanation,
     hidden_words,
 )
@@ -161,6 +162,7 @@ class Expanded:
     facts: ChangeFacts | None = None
     dismissed: Mapping[str, str] = field(default_factory=dict)  # words on false alarms, by digest of the finding
     peers: tuple[PeerOpinion, ...] = ()
+    upstream: tuple[Signal, ...] = ()  # of the repository
 
 
 NOTHING = Expanded()
@@ -370,7 +372,7 @@ def row_view(row: QueueRow, now: datetime, filters: QueueFilters, more: Expanded
         more.exact,
         more.objections,
         more.place,
-        fact_lines(more.facts) if more.facts else (),
+        (*(fact_lines(more.facts) if more.facts else ()), *upstream_lines(more.upstream)),
         tuple(map(opinion_view, more.peers)),
     )
 
@@ -398,6 +400,12 @@ def fact_lines(facts: ChangeFacts) -> tuple[tuple[str, str], ...]:
     if facts.signatures:
         lines.append(("Signature", signature_words(facts.signatures)))
     return tuple(lines)
+
+
+def upstream_lines(signals: Sequence[Signal]) -> tuple[tuple[str, str], ...]:
+    """Return what others say of the repository's upstream, as a name and its words."""
+    words = "; ".join(f"{visible(signal.what)}, says {signal.said_by}" for signal in signals)
+    return (("Upstream", words),) if words else ()
 
 
 def signature_words(signatures: RoundSignatures) -> str:

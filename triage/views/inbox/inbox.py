@@ -232,7 +232,9 @@ def expanded(request: Request, snapshot: Snapshot, row: read.QueueRow) -> rows.E
     quotes, facts = flag_quotes(snapshot, row.uri, review), read.change_facts(snapshot, row.uri)
     dismissed = row_actions.dismissal_words(row.uri) if exact else {}
     peers = read.peer_opinions(snapshot, [row.uri], present(snapshot)) if settings.PEERS else {}
-    return rows.Expanded(explained, review, exact, said, place, quotes, facts, dismissed, peers.get(row.uri, ()))
+    upstream = read.upstream_facts(snapshot, row.repository_key)
+    opinions = peers.get(row.uri, ())
+    return rows.Expanded(explained, review, exact, said, place, quotes, facts, dismissed, opinions, upstream)
 
 
 @dataclass(frozen=True, slots=True)
