@@ -101,32 +101,32 @@ def budget_words(state: BudgetState) -> str:
 
 
 def _was_before(before: Param, say: Callable[[float], str]) -> str:
-    return "" if before is None else f" (it was {say(number_of(before))})"
+    return "" if before is None else f" (the setting was {say(number_of(before))})"
 
 
 WORDS: Mapping[str, Callable[[Param, Param], str]] = {
     "t_high": lambda before, after: (
-        f"a fast lane that starts above its {percent(number_of(after))}{_was_before(before, percent_in_full)}"
+        f"a lane that starts above its chance of {percent(number_of(after))}{_was_before(before, percent_in_full)}"
     ),
     "r_low": lambda before, after: (
-        f"a lower limit of content risk than its {risk_percent(number_of(after))}{_was_before(before, percent_in_full)}"
+        f"a limit of content risk below its {risk_percent(number_of(after))}{_was_before(before, percent_in_full)}"
     ),
     "trust": lambda before, after: (
-        f"more structural trust than its {trust_figure(number_of(after))}{_was_before(before, trust_bound)}"
+        f"a demand for more trust than its {trust_figure(number_of(after))}{_was_before(before, trust_bound)}"
     ),
-    "two_ways": lambda before, after: "a second, independent path from the seeds",
+    "two_ways": lambda before, after: "a demand for a second, independent path from the seeds",
     "account_change_days": lambda before, after: (
         f"{things(int(number_of(after)), 'day')} since the last change of an account behind it (it was {before})"
     ),
     "silent_days": lambda before, after: (
         f"a review of whoever was away for {things(int(number_of(after)), 'day')} (it was {before}; its author was)"
     ),
-    "condition": lambda before, after: f"asking {CONDITION_WORDS.get(str(after), 'for more')}, which is off here",
+    "condition": lambda before, after: f"a demand for {CONDITION_WORDS.get(str(after), 'more')}, which is off here",
     "never_fast_paths": lambda before, after: f"{visible_name(after)} in the list “Always need a person”",
-    "tier": lambda before, after: "the sensitive tier, which needs an attestation",
+    "tier": lambda before, after: "the repository in the sensitive tier, which asks for an attestation",
     "audit": lambda before, after: (
-        "an audit of every change in the fast lane"
-        + ("" if before is None else f" (its odds were {100 * number_of(before):.3g} %)")
+        "an audit of all that the lane lets through"
+        + ("" if before is None else f" (it drew {100 * number_of(before):.3g} %)")
     ),
 }
 

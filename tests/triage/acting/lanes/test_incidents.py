@@ -181,11 +181,11 @@ def test_an_approval_of_an_older_version_says_that_the_newest_decision_by_then_i
 def test_each_single_rule_that_would_have_held_it_is_named(page: str) -> None:
     held = part(page, "would-hold")
     for words in (
-        "a fast lane that starts above its 60 % (it was 60 %)",
-        "an audit of every change in the fast lane (its odds were 0 %)",
+        "a lane that starts above its chance of 60 % (the setting was 60 %)",
+        "an audit of all that the lane lets through (it drew 0 %)",
         "the sensitive tier",
         "a.py in the list “Always need a person”",
-        "asking a certified threshold",
+        "a demand for a certified threshold",
     ):
         assert words in held
     assert "separate way" not in held, "that was asked for"

@@ -68,7 +68,7 @@ def test_a_lane_that_watches_is_told_with_its_figures_and_one_choice(ben: Client
     assert "Open the lane Keep watching" in page
     assert "of the next 20, as many as below in 30 days, about 1.0 turn out bad, at worst 4.8" in page
     assert "20 let through: " in page, "the page has one volume"
-    assert "You save not measured" in page
+    assert "You save the full reading of 20 changes; minutes are not measured" in page
     assert "only with your own model. A model learns from settled pull requests of anybody" in page
     assert "certified." not in page.replace("not certified.", "")
 
