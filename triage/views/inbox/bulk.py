@@ -35,7 +35,7 @@ def bulk_approve(request: Request, snapshot: Snapshot) -> HttpResponse:
     Where none is selected, ask about all that can be approved.
     """
     ticked, is_confirmed = request.POST.getlist("pull"), bool(request.POST.get("confirmed"))
-    choices, failed = (ticked, 0) if ticked or is_confirmed else _approvable(request, snapshot)
+    choices, left = (ticked, {}) if ticked or is_confirmed else _approvable(request, snapshot)
     if not choices and not is_confirmed:
         raise ActionProblem("Nothing in this view can be approved together.")
     wanted = [read_choice(value) for value in choices]
@@ -45,7 +45,7 @@ def bulk_approve(request: Request, snapshot: Snapshot) -> HttpResponse:
         actions.check_lane(wanted, found, read.changed_after(snapshot).keys(), str(person.did))
         chosen = [found[one.uri] for one in wanted]
         if not is_confirmed:
-            asked = _confirmation(request, snapshot, wanted, chosen) | {"is_all": not ticked, "failed": failed}
+            asked = _confirmation(request, snapshot, wanted, chosen) | {"is_all": not ticked, "left": left}
             return render(request, "inbox/bulk.html", asked)
         actions.check_typed(len(wanted), request.POST.get("typed", ""))
         made = actions.act(person, read.decided_subjects(snapshot, found), wanted, timezone.now())
@@ -54,10 +54,10 @@ def bulk_approve(request: Request, snapshot: Snapshot) -> HttpResponse:
     return answer_rows(request, snapshot, list(found), timezone.now(), row_actions.done_words(made, snapshot))
 
 
-def _approvable(request: Request, snapshot: Snapshot) -> tuple[list[str], int]:
+def _approvable(request: Request, snapshot: Snapshot) -> tuple[list[str], dict[str, int]]:
     """Return what can be selected in the view that the form came from, up to the most that are approved together.
 
-    Beside it stands on how many CI failed, which alone keeps them from it.
+    Beside it stands how many are left out because their CI failed, or because the audit drew them.
     """
     query = replace(row_actions.query_of(filters_of(request), require(request, "", Role.VIEWER), snapshot), page=1)
     found = as_shown.queue(snapshot, replace(query, bucket="fast_lane", size=actions.AT_MOST))
@@ -65,7 +65,9 @@ def _approvable(request: Request, snapshot: Snapshot) -> tuple[list[str], int]:
     acts = row_actions.acts_of(request.user, viewing(request), snapshot, fast, timezone.now())
     views = [rows.row_view(row, present(snapshot), QueueFilters()) for row in fast]
     picks = [pick_of(view, acts[view.row.uri]) for view in views]
-    return [one for one in picks if one], sum(row_actions.is_ci_left(row, acts[row.uri]) for row in fast)
+    audited = sum(bool(row.audited) and acts[row.uri].can_approve and not acts[row.uri].done for row in fast)
+    failed = sum(row_actions.is_ci_left(row, acts[row.uri]) for row in fast)
+    return [one for one in picks if one], {"failed": failed, "audited": audited}
 
 
 def _person(request: Request, found: Sequence[QueueRow]) -> Person:
