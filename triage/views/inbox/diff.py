@@ -16,6 +16,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from ingest.store.snapshots import Snapshot
+from scoring.explain.sentences import plain_sentence, told_reasons
 from scoring.formatting import visible
 from scoring.queries import read
 from scoring.queries.read import ChangedApproval, PastAction, Round, Subject
@@ -293,6 +294,9 @@ def _peers(snapshot: Snapshot, subject: Subject) -> list[PeerView]:
 SENT: Mapping[str, str] = {"opened": "opened it", "sent": "sent round {}", "replaced": "replaced the patch of round {}"}
 
 
+MOST_REASONS = 3  # of a past judgement in one line
+
+
 @dataclass(frozen=True, slots=True)
 class TimelineLine:
     """One line of a pull request's history; `action` is None where it did not happen on this site."""
@@ -328,6 +332,8 @@ def _timeline(
         words = f"judged it: {shown.word}" + (
             f", stays clean {shown.number} ({shown.interval})" if shown.number else ""
         )
+        why = " ".join(visible(plain_sentence(reason)) for reason in told_reasons(judged.verdict)[:MOST_REASONS])
+        words += f". {why}" if why else ""
         lines.append((judged.as_of, 1, TimelineLine(judged.as_of, "Sunstead", words, f"round {judged.round + 1}")))
     records = own_records.newest_by_action(action.key for action in past)
     for action in past:

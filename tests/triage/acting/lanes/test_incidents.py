@@ -81,6 +81,7 @@ def test_a_decided_one_opens_with_what_happened_in_order_and_its_change_below(si
     told = happened(ben)
     assert [line.rpartition(" ")[0] if "judged" not in line else line for line in told][:1] == [f"{mara} opened"]
     assert told[1].startswith("Sunstead judged it: Fast lane, stays clean 60 % (")
+    assert "). Vouched for by" in told[1], "with its first reasons"
     assert told[2].startswith("ben.example approved it")
     assert told[3:] == [f"{seed} merged it"]
     assert happened(Client()) == told
