@@ -3,7 +3,8 @@
 One line of JSON for each question, beside counting deleted lines; `ci` are 95 % intervals over projects or authors.
 `paired`: pairs of diffs_paired that the model was not trained on, folds by project with its forks and copies, strength
 chosen by folds within the others; share in which the reversal has the higher score, half a point for a tie.
-`balanced` are those with as many added as deleted lines; `as_long` those that change no count of tokens either.
+`balanced` are those with as many added as deleted lines; `as_long` those whose fix adds as many tokens as it removes.
+`shape` never sees a word; `findings` and `both` read the scanners' findings, the change's less those of its reversal.
 `reverted`: area under the curve of diffs_reverted by a model trained on all pairs. `within_reverted`: trained on the
 other projects of diffs_reverted, on the counts with their size. `outcomes`: the same model as `reverted` on merged pull
 requests of pr_diffs, and the number of them (all: 12,932) may be given. It takes five minutes.
@@ -26,7 +27,7 @@ from sklearn.linear_model import LogisticRegression
 from scoring.diff.parser import read_change
 from scoring.models.base import Floats
 from scoring.training.metrics import auc, auc_of, interval, mean_of
-from tests.bench.change_shape import FEATURES, shape_of
+from tests.bench.change_shape import FEATURES, FINDINGS, finding_balance, shape_of
 from tests.sources import PROJECT
 
 DATA = PROJECT.parent / "shared" / "data"
@@ -38,9 +39,10 @@ Groups = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Shapes of n reversals (n, features), groups of projects, and lines deleted minus lines added of each reversal."""
+    """Shapes of n reversals (n, features), their findings, groups of projects, and lines deleted minus lines added."""
 
     shapes: Floats
+    findings: Floats
     groups: Groups
     deleted: Floats
 
@@ -52,6 +54,7 @@ def read_pairs(folder: Path, count: int | None = None) -> Pairs:
     titles = {row["pair"]: row["title"] for row in pq.read_table(folder / "diffs_paired.parquet").to_pylist()}
     return Pairs(
         shapes_of([row["diff"] for row in reversals]),
+        findings_of([row["diff"] for row in reversals]),
         grouped([row["project"] for row in reversals], [titles[row["pair"]] or "" for row in reversals]),
         np.array([row["deletions"] - row["additions"] for row in reversals], dtype=float),
     )
@@ -61,6 +64,12 @@ def shapes_of(diffs: Sequence[str | None]) -> Floats:
     """Return a row of FEATURES for each diff."""
     shapes = [shape_of(read_change(diff or "")) for diff in diffs]
     return np.array([[shape[name] for name in FEATURES] for shape in shapes])
+
+
+def findings_of(diffs: Sequence[str | None]) -> Floats:
+    """Return a row of FINDINGS for each diff."""
+    balances = [finding_balance(read_change(diff or "")) for diff in diffs]
+    return np.array([[balance[name] for name in FINDINGS] for balance in balances])
 
 
 def grouped(projects: Sequence[str], titles: Sequence[str]) -> Groups:
@@ -111,13 +120,13 @@ def best_strength(shapes: Floats, groups: Groups) -> float:
     return STRENGTHS[int(np.argmin(losses))]
 
 
-def unseen_scores(pairs: Pairs) -> Floats:
+def unseen_scores(features: Floats, groups: Groups) -> Floats:
     """Return the score of each reversal by a model that saw neither its project nor a choice made on it."""
-    fold, scores = folds_of(pairs.groups, FOLDS), np.zeros(len(pairs.shapes))
+    fold, scores = folds_of(groups, FOLDS), np.zeros(len(features))
     for at in np.unique(fold):
         seen = fold != at
-        weights = fit_odd(pairs.shapes[seen], best_strength(pairs.shapes[seen], pairs.groups[seen]))
-        scores[~seen] = pairs.shapes[~seen] @ weights
+        weights = fit_odd(features[seen], best_strength(features[seen], groups[seen]))
+        scores[~seen] = features[~seen] @ weights
     return scores
 
 
@@ -132,7 +141,13 @@ def accuracy(scores: Floats, groups: Groups) -> dict[str, Any]:
 def paired(pairs: Pairs) -> dict[str, Any]:
     """Return the accuracies of the model, of counting tokens, and of counting lines, on each set of pairs."""
     tokens = pairs.shapes[:, FEATURES.index("tokens")]
-    judges = {"shape": unseen_scores(pairs), "tokens": -tokens, "deleted_lines": pairs.deleted}
+    inputs = {
+        "shape": pairs.shapes,
+        "findings": pairs.findings,
+        "both": np.hstack([pairs.shapes, pairs.findings]),
+    }
+    judges = {name: unseen_scores(features, pairs.groups) for name, features in inputs.items()}
+    judges |= {"tokens": -tokens, "deleted_lines": pairs.deleted}
     balanced = pairs.deleted == 0
     sets = {"all": np.ones(len(tokens), dtype=bool), "balanced": balanced, "as_long": balanced & (tokens == 0)}
     return {

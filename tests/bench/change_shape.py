@@ -2,21 +2,22 @@
 
 Both sides of each hunk are parsed and their leaves counted by kind on the changed lines of code files: keywords,
 operators and brackets, one string or number or name like any other. Comments, docstrings and lines of prose count
-nothing. Every figure is odd: the reversed change has it with the other sign.
+nothing, also where they make a line or a hunk longer: only differences count. Every figure is odd: the reversed change
+has it with the other sign. `finding_balance` is not free of words, since scanners read them.
 """
 
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
-from math import sqrt
+from itertools import groupby
+from math import copysign, log1p
 
 from ast_grep_py import SgNode, SgRoot
 
 from scoring.diff.change import Change, FileChange, Hunk, Kind, Line, Mark
-from scoring.review.prose_mask import masked_hunks
-from scoring.scanners import weakened
-from scoring.scanners._text import GRAMMARS, code_files, fragment_of, is_too_deep, language_of_file
+from scoring.review.prose_mask import RUN, RUN_WORDS, masked_hunks
+from scoring.scanners._text import GRAMMARS, Language, code_files, fragment_of, is_too_deep, language_of_file
+from scoring.scanners.run import examine
 from scoring.scanners.submission import Submission
 
 FILES, ROWS = 100, 2_000  # of a change, and of one side of a hunk
@@ -24,7 +25,7 @@ _KINDS = {
     "condition": "if elif unless case when switch ? match",
     "otherwise": "else",
     "logic": "and or not && || !",
-    "equal": "== === != !== is instanceof",
+    "equal": "== === != !== is is_not instanceof",
     "ordered": "< > <= >=",
     "member": "in not_in",
     "nothing": "none null nil undefined nullptr",
@@ -43,30 +44,42 @@ _KINDS = {
     "comma": ",",
     "arithmetic": "+ - * / % ** // | & ^ ~ << >>",
 }
-KIND_OF = {token: kind for kind, tokens in _KINDS.items() for token in tokens.replace("not_in", "not in").split(" ")}
-FEATURES = (*_KINDS, "string", "number", "name", "tokens", "growing_hunks", "lines", "more_lines", "checks")
+KIND_OF = {token.replace("_", " "): kind for kind, tokens in _KINDS.items() for token in tokens.split()}
+FEATURES = (*_KINDS, "string", "number", "name", "tokens", "lines", "more_lines", "growing_files")
+FINDINGS = ("low", "med", "high", "fewer-checks")
 _REVERSED: dict[Mark, Mark] = {"+": "-", "-": "+", " ": " "}
 _REVERSED_KINDS: dict[Kind, Kind] = {"added": "deleted", "deleted": "added"}
 
 
 def shape_of(change: Change) -> dict[str, float]:
-    """Return each feature of a change, 0 without any; large changes weigh less than their counts."""
+    """Return each of FEATURES, 0 without any: the logarithm of a difference of counts with its sign, or a sign."""
     counts: Counter[str] = Counter()
     for file in code_files(change)[:FILES]:
-        grammar = GRAMMARS.get(language_of_file(file))
-        for hunk in masked_file(file).hunks if grammar else ():
-            new, old = (_count_leaves(side, grammar or "") for side in (hunk, reversed_hunk(hunk)))
-            counts["gross"] += new.total() + old.total()
-            counts["growing_hunks"] += (new.total() > old.total()) - (new.total() < old.total())
-            counts["tokens"] += new.total() - old.total()
-            counts.update(new)
-            counts.subtract(old)
-    lines = _lines_more(change)
-    features = {name: counts[name] / sqrt(5 + counts["gross"]) for name in FEATURES}
-    features["lines"] = lines / sqrt(5 + abs(lines))
-    features["more_lines"] = float((lines > 0) - (lines < 0))
-    features["checks"] = float(_removes_checks(reversed_change(change)) - _removes_checks(change))
-    return features
+        language = language_of_file(file)
+        if language not in GRAMMARS:
+            continue
+        difference: Counter[str] = Counter()
+        for hunk in masked_file(file).hunks:
+            difference.update(_count_leaves(hunk, language))
+            difference.subtract(_count_leaves(reversed_hunk(hunk), language))
+        counts.update(difference)
+        counts["growing_files"] += _sign(difference["tokens"])
+    features = {name: copysign(log1p(abs(counts[name])), counts[name]) for name in FEATURES}
+    return features | {"more_lines": _sign(counts["lines"])}
+
+
+def finding_counts(change: Change) -> dict[str, float]:
+    """Return the number of findings of each severity, and of removed checks among them."""
+    counts = Counter({name: 0 for name in FINDINGS})
+    for finding in examine(Submission(change)).findings:
+        counts.update({finding.severity.value: 1, "fewer-checks": finding.rule == "fewer-checks"})
+    return {name: float(counts[name]) for name in FINDINGS}
+
+
+def finding_balance(change: Change) -> dict[str, float]:
+    """Return how many findings of each kind the change has more than its reversal."""
+    own, reversal = finding_counts(change), finding_counts(reversed_change(change))
+    return {name: own[name] - reversal[name] for name in FINDINGS}
 
 
 def masked_file(file: FileChange) -> FileChange:
@@ -106,26 +119,24 @@ def _reversed_file(file: FileChange) -> FileChange:
     )
 
 
-def _lines_more(change: Change) -> int:
-    marks = Counter(line.mark for file in change.files for hunk in file.hunks for line in hunk.lines)
-    return marks["+"] - marks["-"]
+def _sign(number: int) -> int:
+    return (number > 0) - (number < 0)
 
 
-def _removes_checks(change: Change) -> bool:
-    return any(True for _ in weakened.scan(Submission(change)))
-
-
-def _count_leaves(hunk: Hunk, grammar: str) -> Counter[str]:
-    """Count leaves on the added lines of a hunk by kind; lines with words beside each other are prose."""
-    side = fragment_of(hunk, next(language for language, name in GRAMMARS.items() if name == grammar))
+def _count_leaves(hunk: Hunk, language: Language) -> Counter[str]:
+    """Count leaves on the added lines of a hunk by kind, all of them and lines with any; none on lines of prose."""
+    side = fragment_of(hunk, language)
     rows = {row for row, line in enumerate(side.lines[:ROWS]) if line is not None and line.mark == "+"}
-    by_row: dict[int, list[str]] = {}
-    if rows and not is_too_deep(side.text):
-        for leaf in _leaves(SgRoot(side.text, grammar).root()):
-            row = leaf.range().start.line
-            if row in rows:
-                by_row.setdefault(row, []).append(_kind_of(leaf))
-    return Counter(kind for kinds in by_row.values() if not _is_prose(kinds) for kind in kinds if kind)
+    if not rows or is_too_deep(side.text):
+        return Counter()
+    kinds: dict[int, list[str]] = {}
+    for leaf in _leaves(SgRoot(side.text, GRAMMARS[language]).root()):
+        if (row := leaf.range().start.line) in rows:
+            kinds.setdefault(row, []).append(_kind_of(leaf))
+    words = RUN_WORDS.get(GRAMMARS[language], RUN)
+    code = [row_kinds for row_kinds in kinds.values() if not _is_prose(row_kinds, words)]
+    counts = Counter(kind for row_kinds in code for kind in row_kinds if kind)
+    return counts + Counter(tokens=counts.total(), lines=len(code))
 
 
 def _leaves(root: SgNode) -> Iterator[SgNode]:
@@ -151,5 +162,6 @@ def _kind_of(leaf: SgNode) -> str:
     return "name" if kind.endswith("identifier") else KIND_OF.get(kind, "")
 
 
-def _is_prose(kinds: list[str]) -> bool:
-    return any(pair == ("name", "name") for pair in pairwise(kinds))
+def _is_prose(kinds: list[str], words: int) -> bool:
+    """Return whether so many names stand beside each other as no line of code has."""
+    return any(kind == "name" and len([*run]) >= words for kind, run in groupby(kinds))
