@@ -12,7 +12,7 @@ requests of pr_diffs, and the number of them (all: 12,932) may be given. It take
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,10 +39,10 @@ Groups = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Shapes of n reversals (n, features), their findings, groups of projects, and lines deleted minus lines added."""
+    """Diffs of n reversals, their shapes (n, features), groups of projects, and lines deleted minus lines added."""
 
+    diffs: Sequence[str | None]
     shapes: Floats
-    findings: Floats
     groups: Groups
     deleted: Floats
 
@@ -52,9 +52,10 @@ def read_pairs(folder: Path, count: int | None = None) -> Pairs:
     reversals = [row for row in pq.read_table(folder / "diffs_paired.parquet").to_pylist() if row["label"] == "bad"]
     reversals = reversals[:count]
     titles = {row["pair"]: row["title"] for row in pq.read_table(folder / "diffs_paired.parquet").to_pylist()}
+    diffs = [row["diff"] for row in reversals]
     return Pairs(
-        shapes_of([row["diff"] for row in reversals]),
-        findings_of([row["diff"] for row in reversals]),
+        diffs,
+        shapes_of(diffs),
         grouped([row["project"] for row in reversals], [titles[row["pair"]] or "" for row in reversals]),
         np.array([row["deletions"] - row["additions"] for row in reversals], dtype=float),
     )
@@ -138,14 +139,16 @@ def accuracy(scores: Floats, groups: Groups) -> dict[str, Any]:
     return rounded(about)
 
 
-def paired(pairs: Pairs) -> dict[str, Any]:
-    """Return the accuracies of the model, of counting tokens, and of counting lines, on each set of pairs."""
+def with_findings(pairs: Pairs) -> dict[str, Floats]:
+    """Return the inputs of the models that know the findings."""
+    findings = findings_of(pairs.diffs)
+    return {"findings": findings, "both": np.hstack([pairs.shapes, findings])}
+
+
+def paired(pairs: Pairs, more: Mapping[str, Floats]) -> dict[str, Any]:
+    """Return the accuracies of counting and of models of the shape and of `more` inputs, on each set of pairs."""
     tokens = pairs.shapes[:, FEATURES.index("tokens")]
-    inputs = {
-        "shape": pairs.shapes,
-        "findings": pairs.findings,
-        "both": np.hstack([pairs.shapes, pairs.findings]),
-    }
+    inputs = {"shape": pairs.shapes, **more}
     judges = {name: unseen_scores(features, pairs.groups) for name, features in inputs.items()}
     judges |= {"tokens": -tokens, "deleted_lines": pairs.deleted}
     balanced = pairs.deleted == 0
@@ -208,7 +211,7 @@ def main(count: int = 12_932) -> None:
     pairs = read_pairs(DATA)
     weights = fit_odd(pairs.shapes, best_strength(pairs.shapes, pairs.groups))
     print(json.dumps({"weights": dict(zip(FEATURES, (pairs.shapes.std(axis=0) * weights).round(3), strict=True))}))
-    print(json.dumps({"paired": paired(pairs)}), flush=True)
+    print(json.dumps({"paired": paired(pairs, with_findings(pairs))}), flush=True)
     print(json.dumps({"reverted": reverted(weights, DATA)}), flush=True)
     print(json.dumps({"outcomes": outcomes(weights, DATA, count)}), flush=True)
 

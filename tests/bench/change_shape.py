@@ -70,7 +70,7 @@ def shape_of(change: Change) -> dict[str, float]:
 
 def finding_counts(change: Change) -> dict[str, float]:
     """Return the number of findings of each severity, and of removed checks among them."""
-    counts = Counter({name: 0 for name in FINDINGS})
+    counts: Counter[str] = Counter()
     for finding in examine(Submission(change)).findings:
         counts.update({finding.severity.value: 1, "fewer-checks": finding.rule == "fewer-checks"})
     return {name: float(counts[name]) for name in FINDINGS}
