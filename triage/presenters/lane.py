@@ -8,7 +8,7 @@ from math import ceil
 from typing import Literal
 
 from scoring.certificates.lane_counts import LaneCurve, Offer
-from scoring.certificates.lane_curve import WORST_BAD_HIGH
+from scoring.certificates.lane_curve import WORST_BAD_HIGH, offer_of
 from scoring.certificates.sample_size import Need
 from scoring.formatting import bad_bound, bad_interval, bad_percent, one_decimal_up, percent_in_full, things
 from scoring.pipeline.lane_history import AGREEMENTS, Agreement, Happened, LaneHistory, LaneSum
@@ -258,10 +258,21 @@ def nothing_words(curve: LaneCurve | None, budget: float, fewest: int) -> str:
         if highs
         else f"At every threshold more than {percent_in_full(budget)} of them were bad."
     )
-    return (
-        f"Nothing yet. It rests on {count_words(curve.cases)} {SOURCES[curve.source]}. {why} More settled ones can "
-        "change that, and so can a larger budget in the settings."
-    )
+    rests = f"It rests on {count_words(curve.cases)} {SOURCES[curve.source]}."
+    return f"Nothing yet. {rests} {why} {_larger_budget_words(curve)}"
+
+
+def _larger_budget_words(curve: LaneCurve) -> str:
+    """Say what the smallest budget in whole per cent that gives an offer would let through."""
+    most = round(100 * WORST_BAD_HIGH)
+    for budget in range(1, most + 1):
+        if offer := offer_of(curve, budget / 100):
+            return (
+                f"A budget of {budget} % in the settings would let {count_words(offer.let_through)} of "
+                f"{count_words(offer.cases)} through, {count_words(offer.bad) if offer.bad else 'none'} of them bad, "
+                f"up to {bad_bound(offer.bad_high)}. More settled ones can change that too."
+            )
+    return f"More settled ones can change that; no budget up to {most} % does now."
 
 
 def untried_words(curve: LaneCurve | None, budget: float, fewest: int, a_month: float) -> str:

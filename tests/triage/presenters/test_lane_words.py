@@ -102,6 +102,10 @@ def test_where_nothing_can_be_offered_the_words_say_what_is_missing() -> None:
         "Where at most 5 % of them were bad, too few would go through to be sure: up to 53.2 % of those may be bad, "
         "and a lane needs 30 % or less."
     )
+    assert lane_words.nothing_words(few, 0.05, 30).endswith("no budget up to 30 % does now.")
+    able = replace(curve(), points=(LanePoint(0.9, 20.0, 2.1, 3, 0.0, 0.28), LanePoint(0.8, 40.0, 5.0, 6, 0.0, 0.29)))
+    would = "A budget of 11 % in the settings would let 20 of 100 through, 2 of them bad, up to 28.0 %."
+    assert would in lane_words.nothing_words(able, 0.05, 30)
     assert "At every threshold more than 5 % of them were bad." in lane_words.nothing_words(curve("own", 9.0), 0.05, 30)
 
 
