@@ -11,6 +11,7 @@ Trust as of an opening is read in slices: one for each month, and one for now.
 """
 
 import hashlib
+import logging
 import tempfile
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -116,6 +117,14 @@ def _add_slice(rows: Rows, moment: datetime, seeds: Mapping[int, Sequence[int]],
         rows.rows(ADD, {"repository": repository, "as_of": moment, **values})
 
 
+log = logging.getLogger(__name__)
+MOST_NEW = 0.01
+
+
+class FeaturesProblem(Exception):
+    """A file of features does not fit the store; one sentence says why."""
+
+
 QUERY = Path(__file__).with_name("features.sql").read_text()
 NAMES = tuple(feature.name for feature in FEATURES)
 PERSON = tuple(feature.name for feature in FEATURES if feature.of == "person")
@@ -132,6 +141,11 @@ from (select unnest($people) as author_id, unnest($repositories) as repository_i
 PLAIN = "coalesce(columns(* exclude (key, place))::double, 'nan'::double)"
 OF_CASES = f"select place, {PLAIN} from ({QUERY})"
 KEYS = "select key from cases where not is_bot order by rowid"
+HASHED = "left(sha256({}), 32)"  # the key of a pull request where its name stays here
+OF_FILE = f"""
+select c.rowid as place, coalesce(columns(f.* exclude (key))::double, 'nan'::double), f.key is null as missing
+from cases c left join read_parquet($file) f on f.key = {HASHED.format("c.key")} where not c.is_bot order by place
+"""
 ANSWERS = f"""
 select key, {PLAIN} from ({QUERY})
 semi join (select key from questions union all select unnest($changes)) using (key)
@@ -153,6 +167,24 @@ def add_features(rows: Rows, cases: Cases) -> Cases:
     for name in NAMES:
         table[name][:] = table[name][order]
     return replace(cases, features={name: table[name] for name in NAMES})
+
+
+def add_features_of_file(rows: Rows, cases: Cases, file: Path) -> Cases:
+    """Add the features that `manage.py cluster features` wrote; after `build_cases` as of the moment of that job.
+
+    Cases that became known after it are left out, and logged. Raises FeaturesProblem where these are more than MOST_NEW
+    of all, as after an import.
+    """
+    table = rows.columns(OF_FILE, {"file": str(file)})
+    missing = np.asarray(table["missing"], dtype=np.bool_)
+    if not len(cases) or missing.mean() > MOST_NEW:
+        raise FeaturesProblem(
+            f"{missing.sum()} of {len(cases)} pull requests have no features in {file}: run manage.py cluster features "
+            "again, with an empty folder."
+        )
+    if missing.any():
+        log.warning("%d pull requests became known after %s was made and are left out", missing.sum(), file)
+    return replace(cases, features={name: table[name] for name in NAMES}).select(~missing)
 
 
 def read_features(
@@ -329,10 +361,14 @@ def material_of(cases: Cases, repositories: Mapping[int, str], lane: FastLaned =
     )
 
 
-def read_material(rows: Rows, now: datetime, policy: Policy) -> Material:
+def read_material(rows: Rows, now: datetime, policy: Policy, features: Path | None = None) -> Material:
+    """Read all cases as of `now` with their features, which a file may hold. Raises FeaturesProblem if it does not."""
     build_cases(rows, now, policy.window_days)
-    build_slices(rows, now, policy)
-    cases = add_features(rows, read_cases(rows))
+    if features is None:
+        build_slices(rows, now, policy)
+        cases = add_features(rows, read_cases(rows))
+    else:
+        cases = add_features_of_file(rows, read_cases(rows), features)
     names = {row["repository_id"]: row["name"] for row in rows.rows(REPOSITORIES)}
     risk = {row["pull_uri"]: row["risk"] for row in rows.rows(RISKS)}
     return replace(material_of(cases, names, read_lane(rows, now)), risk=risk)

@@ -1,0 +1,60 @@
+"""`manage.py cluster`: let a cluster that speaks Spark Connect compute what this machine would compute for long."""
+
+from pathlib import Path
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from ingest.cluster.engine import ClusterProblem, connected
+from ingest.store.snapshots import SnapshotReader
+from scoring.cluster.job import run_features
+from scoring.config.policy import policy_from_settings
+
+
+class Command(BaseCommand):
+    """Read the newest snapshot; write nothing but the folder of the job. `manage.py train --features` takes it over."""
+
+    help = (
+        "Compute the features of every pull request on a cluster, equal in every bit to those of this machine: see "
+        "docs/scale.md. A run that was cut off goes on where it was; a finished one is left as it is."
+    )
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add JOB, --connect, --folder and --shards."""
+        parser.add_argument("job", metavar="JOB", choices=("features",), help="features")
+        parser.add_argument("--connect", required=True, metavar="ADDRESS", help="Spark Connect, sc://host:15002")
+        parser.add_argument(
+            "--folder",
+            type=Path,
+            required=True,
+            metavar="FOLDER",
+            help="an empty one, or that of a run cut off; every machine of the cluster sees it under this path",
+        )
+        parser.add_argument("--shards", type=int, metavar="N", help="parts of the work (default: one a 100,000 cases)")
+
+    def handle(self, *args: object, connect: str, folder: Path, shards: int | None, **options: object) -> None:
+        """Export, compute, check. Raises CommandError in one sentence."""
+        if shards is not None and shards < 1:
+            raise CommandError("--shards must be 1 or more.", returncode=2)
+        if not folder.is_dir():
+            raise CommandError(f"{folder} is not a folder: make one that the whole cluster sees.", returncode=2)
+        with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
+            if snapshot is None:
+                raise CommandError("Nothing was published yet: run the worker first.", returncode=2)
+            try:
+                job = run_features(
+                    snapshot,
+                    folder.resolve(),
+                    lambda: connected(connect),
+                    policy_from_settings(),
+                    snapshot.published_at,
+                    shards,
+                    self.stderr.write,
+                )
+            except ClusterProblem as problem:
+                raise CommandError(str(problem)) from problem
+        self.stdout.write(
+            f"Features of {job.cases} pull requests as of {job.as_of:%Y-%m-%d %H:%M} UTC are in {folder}: "
+            f"manage.py train --features {folder}"
+        )
