@@ -6,6 +6,7 @@ another version may add floating numbers in another order.
 """
 
 import socket
+import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -44,11 +45,13 @@ def connected(address: str) -> Generator["SparkSession"]:
     except OSError as problem:
         raise ClusterProblem(f"Nothing answers at {host}:{port} ({problem.strerror or problem}).") from problem
     try:
-        session = SparkSession.builder.remote(address).create()
-        try:
-            yield session
-        finally:
-            session.stop()
+        with warnings.catch_warnings():  # rows travel as Arrow: no frame of pandas is made
+            warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+            session = SparkSession.builder.remote(address).create()
+            try:
+                yield session
+            finally:
+                session.stop()
     except PySparkException as problem:
         raise ClusterProblem(f"The cluster gave up: {' '.join(str(problem).split())[:MOST_WORDS]}") from problem
 

@@ -26,7 +26,7 @@ from scoring.dataset.dataset import HASHED, NAMES, QUERY
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-RESULT = "features.parquet"
+FOUND, RESULT = "found", "features.parquet"
 DID = "case when starts_with(c.did, 'did:plc:') then 'did:plc:' else 'did:web:' end || c.contributor_id"
 # {shard}: that of the author. Each author's rows name the author, so that a few can be computed anew as a check.
 EXPORT = f"""
@@ -89,6 +89,7 @@ select c.rowid as place, r.* exclude (key) from cases c
 join (select key, columns('^{OF_REPOSITORY}_.*$') from rows where of_table = 'cases') r using (key)
 """
 FEATURES_ONLY = "select * exclude (place) from ({})"
+PARQUET = "(format parquet, compression zstd)"
 CHECKED_AUTHORS = 20
 COUNTED = "select count(*) as found, count(distinct key) as keys from read_parquet($found)"
 DRAWN = """
@@ -103,7 +104,7 @@ def export(rows: Rows, path: Path, shards: int) -> int:
     DuckDB streams the rows into the file, which is there whole or not at all.
     """
     draft = path.with_suffix(".part")
-    rows.rows(f"copy ({ROWS.format(shards=shards)}) to {quoted(draft)} (format parquet, compression zstd)")
+    rows.rows(f"copy ({ROWS.format(shards=shards)}) to {quoted(draft)} {PARQUET}")
     put_in_place(draft, path)
     return rows.value("select count(*) from cases where not is_bot")
 
@@ -118,12 +119,12 @@ def tasks() -> tuple[Task, Task]:
 
 
 def compute(session: "SparkSession", folder: Path, tell: Callable[[str], None]) -> None:
-    """Run both passes over `rows.parquet`; each leaves a folder of Parquet files and is not repeated.
+    """Run both passes over `rows.parquet`; each leaves a folder of Parquet files; the first is not repeated.
 
     Raises ClusterProblem where the files are not seen here.
     """
     by_repository, by_author = tasks()
-    rows, projects, found = (folder / name for name in ("rows.parquet", "projects", "found"))
+    rows, projects, found = (folder / name for name in ("rows.parquet", "projects", FOUND))
     schema = pq.read_schema(rows)
     project_schema = by_repository(schema.empty_table()).schema
     exported = session.read.parquet(rows.as_uri())
@@ -131,11 +132,10 @@ def compute(session: "SparkSession", folder: Path, tell: Callable[[str], None]) 
         tell("by repository")
         cases = exported.where("of_table = 'cases'")
         write(_grouped(cases, "repository_shard", by_repository, project_schema), projects)
-    if not found.is_dir():
-        tell("by author")
-        both = pa.schema([*schema, *(field for field in project_schema if field.name != "key")])
-        joined = exported.join(session.read.parquet(projects.as_uri()), "key", "left")
-        write(_grouped(joined, "author_shard", by_author, by_author(both.empty_table()).schema), found)
+    tell("by author")
+    both = pa.schema([*schema, *(field for field in project_schema if field.name != "key")])
+    joined = exported.join(session.read.parquet(projects.as_uri()), "key", "left")
+    write(_grouped(joined, "author_shard", by_author, by_author(both.empty_table()).schema), found)
 
 
 def _grouped(frame: "DataFrame", shard: str, task: Task, schema: pa.Schema) -> "DataFrame":
@@ -150,7 +150,7 @@ def check(rows: Rows, folder: Path, cases: int) -> int:
     Returns how many pull requests were computed anew. Raises ClusterProblem where a case is missing or twice, or a
     value differs: then a machine of the cluster computes otherwise than this one.
     """
-    exported, found = (str(folder / name) for name in ("rows.parquet", "found/*.parquet"))
+    exported, found = (str(folder / name) for name in ("rows.parquet", f"{FOUND}/*.parquet"))
     counted = rows.rows(COUNTED, {"found": found})[0]
     if counted != {"found": cases, "keys": cases}:
         raise ClusterProblem(f"The cluster gave {counted['found']} rows for {cases} pull requests: none is taken over.")
@@ -162,7 +162,7 @@ def check(rows: Rows, folder: Path, cases: int) -> int:
     dates = (pc.field("of_table") == "slice_dates") & pc.field("author_shard").isin(theirs["author_shard"].unique())
     keys = pc.field("key").isin(theirs["key"].unique().drop_null())
     anew = task_of([*PREPARED, FEATURES_ONLY.format(QUERY)])(everything.to_table(filter=around | dates)).filter(keys)
-    given = ds.dataset(folder / "found", format="parquet").to_table(filter=keys)
+    given = ds.dataset(folder / FOUND, format="parquet").to_table(filter=keys)
     pairs = [[table.sort_by("key")[name].to_numpy() for table in (anew, given)] for name in NAMES]
     if not all(np.array_equal(ours, theirs, equal_nan=True) for ours, theirs in pairs):
         raise ClusterProblem(
@@ -175,9 +175,10 @@ def check(rows: Rows, folder: Path, cases: int) -> int:
 def write_result(rows: Rows, folder: Path) -> Path:
     """Write `features.parquet`, in the order of the keys, so that a repeat gives the same bytes; then drop the rest."""
     path, draft = folder / RESULT, folder / f"{RESULT}.part"
-    rows.rows(f"copy (from read_parquet({quoted(folder / 'found/*.parquet')}) order by key) to {quoted(draft)}")
+    found = f"from read_parquet({quoted(folder / FOUND / '*.parquet')}) order by key"
+    rows.rows(f"copy ({found}) to {quoted(draft)} {PARQUET}")
     put_in_place(draft, path)
-    for name in ("projects", "found"):
+    for name in ("projects", FOUND):
         shutil.rmtree(folder / name)
     (folder / "rows.parquet").unlink()
     return path

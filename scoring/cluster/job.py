@@ -16,7 +16,7 @@ import msgspec
 from ingest.cluster.engine import ClusterProblem, Connect
 from ingest.files import write_whole
 from ingest.store.transaction import Rows
-from scoring.cluster.features import RESULT, check, compute, export, write_result
+from scoring.cluster.features import FOUND, RESULT, check, compute, export, write_result
 from scoring.config.policy import Policy
 from scoring.dataset.dataset import QUERY, build_cases, build_slices
 
@@ -75,8 +75,9 @@ def run_features(
         if (folder / RESULT).is_file():
             tell("The job is finished: nothing was done.")
             return job
-        with connect() as session:
-            compute(session, folder, tell)
+        if not (folder / FOUND).is_dir():
+            with connect() as session:
+                compute(session, folder, tell)
         tell(f"{check(rows, folder, job.cases)} pull requests were computed here as well, and are equal.")
         write_result(rows, folder)
         return job
