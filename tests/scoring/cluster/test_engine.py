@@ -13,7 +13,7 @@ from tests.trustsite.ports import free_port
     ["", "spark://host:15002", "sc://", "sc://:15002", "host:15002", "sc://host:port", "sc://host:99999", "sc://[host"],
 )
 def test_an_address_of_another_kind_is_refused_with_an_example(address: str) -> None:
-    with pytest.raises(ClusterProblem, match="such as sc://spark.example.com:15002"), connected(address):
+    with pytest.raises(ClusterProblem, match=r"such as sc://spark\.example\.com:15002"), connected(address):
         pass
 
 

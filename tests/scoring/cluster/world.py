@@ -5,22 +5,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NoReturn
 
-import numpy as np
-import pyarrow.parquet as pq
-from numpy.typing import NDArray
-
 from ingest.store.database import Store
 from ingest.store.transaction import Rows
 from scoring.cluster.job import run_features
 from scoring.config.policy import Policy
-from scoring.dataset.dataset import (
-    HASHED,
-    NAMES,
-    QUERY,
-    QUESTIONS,
-    build_cases,
-    build_slices,
-)
+from scoring.dataset.dataset import QUESTIONS, build_cases, build_slices
 from tests.scoring.dataset.test_around import NOW, WINDOW_DAYS, WORLD
 from tests.stores import fresh_store
 
@@ -36,7 +25,6 @@ select 'did:web:mara.example' as subject, 'bluesky' as source, key, value, times
   observed_at as known_from
 from (values ('followers', 'nan'), ('follows', '1e999')) s(key, value)
 """
-SINGLE = f"select {HASHED.format('key')} as key, columns(* exclude (key, place))::double from ({QUERY}) order by 1"
 
 
 def everything_filled(folder: Path) -> Store:
@@ -53,34 +41,6 @@ def prepared(rows: Rows) -> None:
     build_cases(rows, NOW, WINDOW_DAYS)
     build_slices(rows, NOW, POLICY)
     rows.rows(QUESTIONS)
-
-
-def single(rows: Rows) -> dict[str, NDArray[Any]]:
-    """The features of the one query, in the order of hashed keys; after `prepared`."""
-    return plain(rows.columns(SINGLE))
-
-
-def of_file(path: Path) -> dict[str, NDArray[Any]]:
-    table = pq.read_table(path)
-    return plain({name: table[name].to_numpy() for name in table.column_names})
-
-
-def plain(columns: dict[str, Any]) -> dict[str, NDArray[Any]]:
-    return {
-        name: np.ma.filled(columns[name], np.nan) if name in NAMES else np.asarray(columns[name])
-        for name in ("key", *NAMES)
-    }
-
-
-def differing(one: dict[str, NDArray[Any]], other: dict[str, NDArray[Any]]) -> int:
-    """How many values differ in any bit but those of the unknown."""
-    assert one["key"].tolist() == other["key"].tolist()
-    return sum(
-        np.count_nonzero(
-            (one[name].view(np.int64) != other[name].view(np.int64)) & ~(np.isnan(one[name]) & np.isnan(other[name]))
-        )
-        for name in NAMES
-    )
 
 
 def no_cluster() -> NoReturn:
