@@ -1,8 +1,8 @@
 """Features on a cluster beside the one query: `python -m tests.bench.bench_cluster [PULLS [ADDRESS]]`.
 
-DATA_ROOT is a marked folder. One line of JSON: seconds of the one query, of the export, of the cluster, of the check, and
-how many values differ (goal: 0). Without ADDRESS the engine is Sail on this machine: the cluster can only lose, and the
-figure says by how much.
+DATA_ROOT is a marked folder. One line of JSON: seconds of the one query, of the export, of the cluster, of the check;
+how many values differ (goal: 0). Without ADDRESS the engine is Sail on this machine: the cluster can only lose, and
+the figure says by how much.
 """
 
 import json

@@ -162,7 +162,7 @@ def test_a_value_that_differs_in_its_last_bit_is_found_and_nothing_is_taken_over
     given = pq.read_table(computed / "found")
     assert check(rows, computed, len(given)) == len(given)  # twelve authors: all of them are computed anew
     place = given.column_names.index("merge_rate_here")
-    moved = np.array(given["merge_rate_here"])
+    moved = given["merge_rate_here"].to_numpy().copy()
     moved[0] = np.nextafter(moved[0], 2)
     _rewrite(computed, given.set_column(place, "merge_rate_here", pa.array(moved)))
     with pytest.raises(ClusterProblem, match="computes other values than this machine"):
