@@ -1,4 +1,4 @@
-"""Engines that speak Spark Connect, as processes of their own that see nothing of this project."""
+"""Engines that speak Spark Connect, as processes of their own."""
 
 import os
 import subprocess
@@ -14,11 +14,15 @@ SAIL = "from pysail.cli import main; main()"
 
 
 @contextmanager
-def sail(folder: Path) -> Generator[str]:
-    """The address of a Sail whose driver and workers are threads that speak over RPC; its words go to `folder`."""
+def sail(folder: Path, project: Path | None = None) -> Generator[str]:
+    """The address of a Sail whose driver and workers are threads that speak over RPC; its words go to `folder`.
+
+    Its tasks see the project only where it is given.
+    """
     port = free_port()
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment |= {"SAIL_MODE": "local-cluster", "RUST_LOG": "warn"}
+    environment |= {"PYTHONPATH": str(project)} if project else {}
     command = [sys.executable, "-P", "-c", SAIL, "spark", "server", "--port", str(port)]
     with (folder / "sail.log").open("wb") as words:
         engine = subprocess.Popen(command, cwd=folder, env=environment, stdout=words, stderr=words)

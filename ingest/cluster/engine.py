@@ -1,8 +1,8 @@
 """Reaches an engine that speaks Spark Connect, and runs DuckDB statements in its tasks.
 
-The client is the optional extra `cluster` (requirements/cluster.txt). A task is sent by value, so that a machine of the
-cluster needs pyarrow, pandas and DuckDB, but not this project. Their DuckDB must be the one that is installed here:
-another version may add floating numbers in another order.
+The client is the optional extra `cluster` (requirements/cluster.txt). A task of `task_of` is sent by value, so that a
+machine of the cluster needs pyarrow, pandas and DuckDB, but not this project. Their DuckDB must be the one that is
+installed here: another version may add floating numbers in another order.
 """
 
 import socket
@@ -87,6 +87,13 @@ def task_of(statements: Sequence[str]) -> Task:
             return database.sql(statements[-1]).to_arrow_table()
 
     return run
+
+
+def grouped(frame: "DataFrame", column: str, task: Task, schema: pa.Schema) -> "DataFrame":
+    """Run the task on all rows of each value of a column together; `schema` is that of its results."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return frame.groupBy(column).applyInArrow(task, from_arrow_schema(schema, prefer_timestamp_ntz=True))
 
 
 def write(frame: "DataFrame", path: Path) -> None:

@@ -17,16 +17,16 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from ingest.cluster.engine import ClusterProblem, Task, task_of, write
+from ingest.cluster.engine import ClusterProblem, Task, grouped, task_of, write
 from ingest.files import put_in_place
 from ingest.store.transaction import Rows, quoted
 from scoring.cluster.cut import OF_REPOSITORY, cut
 from scoring.dataset.dataset import HASHED, NAMES, QUERY
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-FOUND, RESULT = "found", "features.parquet"
+ROWS_FILE, FOUND, RESULT = "rows.parquet", "found", "features.parquet"
 DID = "case when starts_with(c.did, 'did:plc:') then 'did:plc:' else 'did:web:' end || c.contributor_id"
 # {shard}: that of the author. Each author's rows name the author, so that a few can be computed anew as a check.
 EXPORT = f"""
@@ -92,21 +92,21 @@ FEATURES_ONLY = "select * exclude (place) from ({})"
 PARQUET = "(format parquet, compression zstd)"
 CHECKED_AUTHORS = 20
 COUNTED = "select count(*) as found, count(distinct key) as keys from read_parquet($found)"
+CASES = "select count(*) from read_parquet($rows) where of_table = 'cases' and not cases__is_bot"
 DRAWN = """
 select of_author from read_parquet($rows) where of_table = 'cases'
 group by of_author order by md5(of_author::varchar) limit $authors
 """
 
 
-def export(rows: Rows, path: Path, shards: int) -> int:
-    """Write the temporary tables `cases`, `slice_dates` and `trust_slices`, with what else is needed; count the cases.
+def export(rows: Rows, path: Path, shards: int) -> None:
+    """Write the temporary tables `cases`, `slice_dates` and `trust_slices`, with what else is needed.
 
     DuckDB streams the rows into the file, which is there whole or not at all.
     """
     draft = path.with_suffix(".part")
     rows.rows(f"copy ({ROWS.format(shards=shards)}) to {quoted(draft)} {PARQUET}")
     put_in_place(draft, path)
-    return rows.value("select count(*) from cases where not is_bot")
 
 
 def tasks() -> tuple[Task, Task]:
@@ -119,44 +119,38 @@ def tasks() -> tuple[Task, Task]:
 
 
 def compute(session: "SparkSession", folder: Path, tell: Callable[[str], None]) -> None:
-    """Run both passes over `rows.parquet`; each leaves a folder of Parquet files; the first is not repeated.
+    """Run both passes over the exported rows; each leaves a folder of Parquet files; the first is not repeated.
 
     Raises ClusterProblem where the files are not seen here.
     """
     by_repository, by_author = tasks()
-    rows, projects, found = (folder / name for name in ("rows.parquet", "projects", FOUND))
+    rows, projects, found = (folder / name for name in (ROWS_FILE, "projects", FOUND))
     schema = pq.read_schema(rows)
     project_schema = by_repository(schema.empty_table()).schema
     exported = session.read.parquet(rows.as_uri())
     if not projects.is_dir():
         tell("by repository")
         cases = exported.where("of_table = 'cases'")
-        write(_grouped(cases, "repository_shard", by_repository, project_schema), projects)
+        write(grouped(cases, "repository_shard", by_repository, project_schema), projects)
     tell("by author")
     both = pa.schema([*schema, *(field for field in project_schema if field.name != "key")])
     joined = exported.join(session.read.parquet(projects.as_uri()), "key", "left")
-    write(_grouped(joined, "author_shard", by_author, by_author(both.empty_table()).schema), found)
+    write(grouped(joined, "author_shard", by_author, by_author(both.empty_table()).schema), found)
 
 
-def _grouped(frame: "DataFrame", shard: str, task: Task, schema: pa.Schema) -> "DataFrame":
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return frame.groupBy(shard).applyInArrow(task, from_arrow_schema(schema))
-
-
-def check(rows: Rows, folder: Path, cases: int) -> int:
+def check(rows: Rows, folder: Path) -> int:
     """Compare the result with the one query for CHECKED_AUTHORS authors, in every bit, and count its rows.
 
     Returns how many pull requests were computed anew. Raises ClusterProblem where a case is missing or twice, or a
     value differs: then a machine of the cluster computes otherwise than this one.
     """
-    exported, found = (str(folder / name) for name in ("rows.parquet", f"{FOUND}/*.parquet"))
-    counted = rows.rows(COUNTED, {"found": found})[0]
+    exported, found = (str(folder / name) for name in (ROWS_FILE, f"{FOUND}/*.parquet"))
+    counted, cases = rows.rows(COUNTED, {"found": found})[0], rows.value(CASES, {"rows": exported})
     if counted != {"found": cases, "keys": cases}:
         raise ClusterProblem(f"The cluster gave {counted['found']} rows for {cases} pull requests: none is taken over.")
     authors = [row["of_author"] for row in rows.rows(DRAWN, {"rows": exported, "authors": CHECKED_AUTHORS})]
     own = pc.field("of_author").isin(authors)
-    everything = ds.dataset(folder / "rows.parquet", format="parquet")
+    everything = ds.dataset(folder / ROWS_FILE, format="parquet")
     theirs = everything.to_table(columns=["key", "of_repository", "author_shard"], filter=own)
     around = own | pc.field("of_repository").isin(theirs["of_repository"].unique())
     dates = (pc.field("of_table") == "slice_dates") & pc.field("author_shard").isin(theirs["author_shard"].unique())
@@ -180,5 +174,5 @@ def write_result(rows: Rows, folder: Path) -> Path:
     put_in_place(draft, path)
     for name in ("projects", FOUND):
         shutil.rmtree(folder / name)
-    (folder / "rows.parquet").unlink()
+    (folder / ROWS_FILE).unlink()
     return path

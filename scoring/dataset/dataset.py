@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from ingest.history_import.pulls import TITLE_SAYS, import_past
@@ -32,7 +33,7 @@ from scoring.dataset.catalogue import FEATURES
 from scoring.dataset.labels import AuditAnswer, FastLaned
 from scoring.dataset.track_record import RECORD
 from scoring.trust.first_passage import eigentrust
-from scoring.trust.table import STATEMENTS, passage_columns, read_graph, trust_columns
+from scoring.trust.table import STATEMENTS, Graph, passage_columns, read_graph, trust_columns
 from scoring.types import Pair
 
 TABLES = (
@@ -74,20 +75,38 @@ def month_starts(first: datetime, until: datetime) -> list[datetime]:
     return [*starts, until] if first <= until and until not in starts else starts
 
 
+def slices_wanted(rows: Rows, now: datetime) -> tuple[list[datetime], dict[int, list[int]]]:
+    """Return the moments of the slices until now, every month since the first vouch, and the seeds by repository.
+
+    The seed sets are those of today: earlier maintainers are not recorded.
+    """
+    first, seeds = rows.value(FIRST_VOUCH), {row["repository_id"]: row["seeds"] for row in rows.rows(SEEDS)}
+    return (month_starts(first, now) if first is not None and seeds else []), seeds
+
+
 def build_slices(rows: Rows, now: datetime, policy: Policy) -> int:
     """Fill both tables with trust at the start of every month since the first vouch, and now; return their number.
 
-    A slice is computed from events before its moment, but from the seed sets of today: earlier maintainers are not
-    recorded.
+    A slice is computed from events before its moment.
     """
     prepare_slices(rows)
     for statement in EMPTY:
         rows.rows(statement)
-    first, seeds = rows.value(FIRST_VOUCH), {row["repository_id"]: row["seeds"] for row in rows.rows(SEEDS)}
-    moments = month_starts(first, now) if first is not None and seeds else []
+    moments, seeds = slices_wanted(rows, now)
     for moment in moments:
         _add_slice(rows, moment, seeds, policy)
     return len(moments)
+
+
+def load_slices(rows: Rows, wanted: Path, slices: Path) -> None:
+    """Fill both tables with slices that `manage.py cluster trust` wrote, and with the dates of all it had to write."""
+    prepare_slices(rows)
+    for statement in EMPTY:
+        rows.rows(statement)
+    rows.rows(
+        "insert into slice_dates by name select repository_id, as_of from read_parquet($file)", {"file": str(wanted)}
+    )
+    rows.rows("insert into trust_slices by name from read_parquet($file)", {"file": str(slices)})
 
 
 def load_current_trust(rows: Rows) -> None:
@@ -103,9 +122,7 @@ def _add_slice(rows: Rows, moment: datetime, seeds: Mapping[int, Sequence[int]],
     graph = read_graph(rows, moment, policy)
     rows.rows(ADD_DATE, {"repositories": list(seeds), "as_of": moment})
     for repository, people in seeds.items():
-        share = np.asarray(eigentrust(graph.edges, graph.places(people), len(graph.contributor_ids)))
-        passage = passage_columns(graph, people, policy)
-        table = trust_columns(graph, repository, people, passage, share, policy)
+        table = slice_of(graph, repository, people, policy)
         columns = {
             "contributors": table["contributor_id"],
             "trust": table["structural_trust"],
@@ -115,6 +132,12 @@ def _add_slice(rows: Rows, moment: datetime, seeds: Mapping[int, Sequence[int]],
         }
         values = {name: column.to_pylist() for name, column in columns.items()}
         rows.rows(ADD, {"repository": repository, "as_of": moment, **values})
+
+
+def slice_of(graph: Graph, repository: int, seeds: Sequence[int], policy: Policy) -> pa.Table:
+    """Compute one seed set's trust in everybody, with the columns of the table `trust`."""
+    share = np.asarray(eigentrust(graph.edges, graph.places(seeds), len(graph.contributor_ids)))
+    return trust_columns(graph, repository, seeds, passage_columns(graph, seeds, policy), share, policy)
 
 
 log = logging.getLogger(__name__)

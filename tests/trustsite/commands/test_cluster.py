@@ -38,8 +38,8 @@ def test_features_of_a_cluster_train_the_model_that_those_of_one_box_train(tmp_p
     job = tmp_path / "job"
     with sail(tmp_path) as address:
         said, words = run(job, address, "--shards", "3")
-    assert said.startswith("Features of 240 pull requests as of 20")
-    assert said.endswith(f"manage.py train --features {job}\n")
+    assert said.startswith("Features of all pull requests are there as of 20")
+    assert said.endswith(f"Next: manage.py train --features {job}\n")
     assert "240 cases are exported in 3 shards." in words
     assert "pull requests were computed here as well, and are equal." in words
     one_box = json.loads(told("train", "--draws", "20", "--json"))

@@ -7,22 +7,27 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ingest.cluster.engine import ClusterProblem, connected
 from ingest.store.snapshots import SnapshotReader
-from scoring.cluster.job import run_features
+from ingest.store.transaction import quoted
+from scoring.cluster.job import run_features, run_trust
 from scoring.config.policy import policy_from_settings
+
+MADE = {"trust": "The trust of past months is there", "features": "Features of all pull requests are there"}
+NEXT = {"trust": "cluster features --connect ADDRESS --folder", "features": "train --features"}
 
 
 class Command(BaseCommand):
     """Read the newest snapshot; write nothing but the folder of the job. `manage.py train --features` takes it over."""
 
     help = (
-        "Compute the features of every pull request on a cluster, equal in every bit to those of this machine: see "
-        "docs/scale.md. A run that was cut off goes on where it was; a finished one is left as it is."
+        "Compute the features of every pull request on a cluster or, before them, the trust of past months where many "
+        "repositories have seeds of their own; equal in every bit to what this machine computes (docs/scale.md). A run "
+        "that was cut off goes on where it was; a finished one is left as it is."
     )
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add JOB, --connect, --folder and --shards."""
-        parser.add_argument("job", metavar="JOB", choices=("features",), help="features")
+        parser.add_argument("job", metavar="JOB", choices=MADE, help="trust or features")
         parser.add_argument("--connect", required=True, metavar="ADDRESS", help="Spark Connect, sc://host:15002")
         parser.add_argument(
             "--folder",
@@ -33,7 +38,9 @@ class Command(BaseCommand):
         )
         parser.add_argument("--shards", type=int, metavar="N", help="parts of the work (default: one a 100,000 cases)")
 
-    def handle(self, *args: object, connect: str, folder: Path, shards: int | None, **options: object) -> None:
+    def handle(
+        self, *args: object, job: str, connect: str, folder: Path, shards: int | None, **options: object
+    ) -> None:
         """Export, compute, check. Raises CommandError in one sentence."""
         if shards is not None and shards < 1:
             raise CommandError("--shards must be 1 or more.", returncode=2)
@@ -42,19 +49,16 @@ class Command(BaseCommand):
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
             if snapshot is None:
                 raise CommandError("Nothing was published yet: run the worker first.", returncode=2)
+            # Never in the folder that the cluster sees.
+            snapshot.rows(f"set temp_directory = {quoted(settings.STAGING_DIR / 'cluster')}")
+            place, policy, tell = folder.resolve(), policy_from_settings(), self.stderr.write
             try:
-                job = run_features(
-                    snapshot,
-                    folder.resolve(),
-                    lambda: connected(connect),
-                    policy_from_settings(),
-                    snapshot.published_at,
-                    shards,
-                    self.stderr.write,
-                )
+                if job == "trust":
+                    found = run_trust(snapshot, place, lambda: connected(connect), policy, snapshot.published_at, tell)
+                else:
+                    found = run_features(
+                        snapshot, place, lambda: connected(connect), policy, snapshot.published_at, shards, tell
+                    )
             except ClusterProblem as problem:
                 raise CommandError(str(problem)) from problem
-        self.stdout.write(
-            f"Features of {job.cases} pull requests as of {job.as_of:%Y-%m-%d %H:%M} UTC are in {folder}: "
-            f"manage.py train --features {folder}"
-        )
+        self.stdout.write(f"{MADE[job]} as of {found.as_of:%Y-%m-%d %H:%M} UTC. Next: manage.py {NEXT[job]} {folder}")
