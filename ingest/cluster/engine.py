@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 PORT, REACHED_SECONDS = 15_002, 10
 MOST_WORDS = 300
+RETRIES = 5  # 17 s; the client's own 15 are more than ten minutes, and a server that ended has lost its session
 Task = Callable[[pa.Table], pa.Table]
 Connect = Callable[[], AbstractContextManager["SparkSession"]]
 
@@ -33,27 +34,36 @@ class ClusterProblem(Exception):
 def connected(address: str) -> Generator["SparkSession"]:
     """Yield a session of the engine at `sc://host[:port]`. Raises ClusterProblem, also for what fails in the block."""
     host, port = _host_and_port(address)
-    try:
-        from pyspark.errors import PySparkException
-        from pyspark.sql import SparkSession
-    except ImportError as problem:
-        raise ClusterProblem(
-            "The Spark Connect client is not installed: run pip install -r requirements/cluster.txt."
-        ) from problem
-    try:  # the client itself would go on trying for ten minutes
-        socket.create_connection((host, port), timeout=REACHED_SECONDS).close()
-    except OSError as problem:
-        raise ClusterProblem(f"Nothing answers at {host}:{port} ({problem.strerror or problem}).") from problem
-    try:
-        with warnings.catch_warnings():  # rows travel as Arrow: no frame of pandas is made
-            warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    with warnings.catch_warnings():
+        # Rows travel as Arrow, no frame of pandas is made; and a problem below tells what went wrong.
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        warnings.filterwarnings("ignore", ".*RETRIES_EXCEEDED", UserWarning)
+        try:
+            from pyspark.errors import PySparkException
+            from pyspark.sql import SparkSession
+            from pyspark.sql.connect.client.retries import DefaultPolicy
+        except ImportError as problem:
+            raise ClusterProblem(
+                "The Spark Connect client is not installed: run pip install -r requirements/cluster.txt."
+            ) from problem
+        _require_answer(host, port)
+        try:
             session = SparkSession.builder.remote(address).create()
+            session.client.set_retry_policies([DefaultPolicy(max_retries=RETRIES)])
             try:
                 yield session
             finally:
                 session.stop()
-    except PySparkException as problem:
-        raise ClusterProblem(f"The cluster gave up: {' '.join(str(problem).split())[:MOST_WORDS]}") from problem
+        except PySparkException as problem:
+            raise ClusterProblem(f"The cluster gave up: {' '.join(str(problem).split())[:MOST_WORDS]}") from problem
+
+
+def _require_answer(host: str, port: int) -> None:
+    """Raise ClusterProblem if nobody listens there: the client itself would go on trying for ten minutes."""
+    try:
+        socket.create_connection((host, port), timeout=REACHED_SECONDS).close()
+    except OSError as problem:
+        raise ClusterProblem(f"Nothing answers at {host}:{port} ({problem.strerror or problem}).") from problem
 
 
 def _host_and_port(address: str) -> tuple[str, int]:
