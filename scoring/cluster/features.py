@@ -2,8 +2,8 @@
 
 Every task runs features.sql in DuckDB (scoring/cluster/cut.py); the engine only moves rows to the shards. An exported
 row is a case or what its author's shard needs beside it, in the columns `<table>__<column>` of one file. No name and no
-text leaves this machine: people are numbers, a pull request is a hash of its key, and a comment is as many letters x as
-it has.
+text leaves this machine: people are numbers, a pull request is a hash of its key, a comment is as many letters x as it
+has, and of signals only numbers and times go.
 """
 
 import shutil
@@ -47,7 +47,9 @@ with placed as (
   select {HASHED.format("r.pull_uri")} as pull_uri, r.state, r.observed_at, p.author_id as of_author, p.shard
   from ci_runs r join placed p on p.key = r.pull_uri
 ), told_signals as (
-  select t.masked as subject, s.source, s.key, s.value, s.known_from, t.author_id as of_author, t.shard
+  select t.masked as subject, s.source, s.key, s.known_from, t.author_id as of_author, t.shard,
+    case when try_cast(s.value as double) is not null or try_cast(s.value as timestamp) is not null then s.value end
+      as value
   from signals s join told t on t.did = s.subject where s.source in ('bluesky', 'plc')
 ), told_slices as (
   select t.*, a.author_id as of_author, a.shard

@@ -42,7 +42,7 @@ if PROVE:
 
     @pytest.mark.scale
     def test_a_real_spark_gives_the_one_query_also_when_a_machine_of_it_dies(store: Store, tmp_path: Path) -> None:
-        """SPARK_HOME is a Spark 4.2 with the Connect server, as the package pyspark has in an environment of its own."""
+        """SPARK_HOME is a Spark 4.2 with its Connect server, as the package pyspark has in its own environment."""
         if not (home := os.environ.get("SPARK_HOME")):
             missing("REQUIRE_SPARK", "SPARK_HOME names no Spark 4")
         with store.read() as rows, spark(tmp_path, Path(home)) as (address, workers):

@@ -23,7 +23,7 @@ update contributors set did = 'did:web:mara.example' where contributor_id = 5;
 insert into signals by name
 select 'did:web:mara.example' as subject, 'bluesky' as source, key, value, timestamp '2025-03-01' as observed_at,
   observed_at as known_from
-from (values ('followers', 'nan'), ('follows', '1e999')) s(key, value)
+from (values ('followers', 'nan'), ('follows', '1e999'), ('display_name', 'mara of the secret')) s(key, value)
 """
 
 

@@ -24,12 +24,10 @@ def place(tmp_path: Path, settings: Settings) -> None:
     (tmp_path / "job").mkdir()
 
 
-def run(folder: Path, address: str, *arguments: str) -> tuple[str, str]:
+def run(folder: Path, address: str, *arguments: str, job: str = "features") -> tuple[str, str]:
     """What the command says on stdout and on stderr."""
     out, words = StringIO(), StringIO()
-    call_command(
-        "cluster", "features", "--connect", address, "--folder", str(folder), *arguments, stdout=out, stderr=words
-    )
+    call_command("cluster", job, "--connect", address, "--folder", str(folder), *arguments, stdout=out, stderr=words)
     return out.getvalue(), words.getvalue()
 
 
@@ -66,6 +64,8 @@ def test_without_what_it_needs_each_command_says_what_to_do(tmp_path: Path) -> N
     told("import_history", str(history(tmp_path, 20)))
     with pytest.raises(CommandError, match=r"Nothing answers at 127\.0\.0\.1:1 "):
         run(tmp_path / "job", NOWHERE)
+    with pytest.raises(CommandError, match="Nobody vouches, or nobody is a seed: there is no trust to compute"):
+        run(tmp_path / "job", NOWHERE, job="trust")
     with pytest.raises(CommandError, match="is not a folder: make one that the whole cluster sees"):
         run(tmp_path / "missing", NOWHERE)
     with pytest.raises(CommandError, match="--shards must be 1 or more"):

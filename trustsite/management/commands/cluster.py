@@ -49,8 +49,7 @@ class Command(BaseCommand):
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
             if snapshot is None:
                 raise CommandError("Nothing was published yet: run the worker first.", returncode=2)
-            # Never in the folder that the cluster sees.
-            snapshot.rows(f"set temp_directory = {quoted(settings.STAGING_DIR / 'cluster')}")
+            snapshot.rows(f"set temp_directory = {quoted(_make_spill())}")  # not in the folder that the cluster sees
             place, policy, tell = folder.resolve(), policy_from_settings(), self.stderr.write
             try:
                 if job == "trust":
@@ -62,3 +61,13 @@ class Command(BaseCommand):
             except ClusterProblem as problem:
                 raise CommandError(str(problem)) from problem
         self.stdout.write(f"{MADE[job]} as of {found.as_of:%Y-%m-%d %H:%M} UTC. Next: manage.py {NEXT[job]} {folder}")
+
+
+def _make_spill() -> Path:
+    """Make the folder where DuckDB keeps what exceeds its memory. Raises CommandError if that is impossible."""
+    folder: Path = settings.STAGING_DIR / "cluster"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise CommandError(f"{folder} cannot be made ({problem.strerror}).") from problem
+    return folder
