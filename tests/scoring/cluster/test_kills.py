@@ -4,14 +4,20 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from ingest.cluster.engine import ClusterProblem, connected
 from ingest.store.database import Store
+from scoring.cluster.job import run_trust
+from scoring.dataset.dataset import build_slices
 from tests.conftest import PROVE, missing
 from tests.engines import sail, sail_process, spark
 from tests.scoring.cluster.compare import differing, of_file, single
-from tests.scoring.cluster.world import everything_filled, prepared, run_job
+from tests.scoring.cluster.world import POLICY, everything_filled, prepared, run_job
+from tests.scoring.dataset.test_around import NOW
+from tests.sources import PROJECT
 
 
 @pytest.fixture
@@ -60,3 +66,17 @@ if PROVE:
             assert differing(single(rows), of_file(tmp_path / "whole" / "features.parquet")) == 0
             results = [(tmp_path / job / "features.parquet").read_bytes() for job in ("whole", "killed")]
             assert results[0] == results[1]
+
+    @pytest.mark.scale
+    def test_a_real_spark_gives_the_trust_of_one_machine(store: Store, tmp_path: Path) -> None:
+        if not (home := os.environ.get("SPARK_HOME")):
+            missing("REQUIRE_SPARK", "SPARK_HOME names no Spark 4")
+        (tmp_path / "job").mkdir()
+        with store.read() as rows, spark(tmp_path, Path(home), PROJECT) as (address, _):
+            run_trust(rows, tmp_path / "job", lambda: connected(address), POLICY, NOW, lambda words: None)
+            build_slices(rows, NOW, POLICY)
+            ours = rows.columns("select * from trust_slices order by repository_id, as_of, contributor_id")
+        given = pq.read_table(tmp_path / "job" / "slices.parquet")
+        assert len(given) > 20
+        for name in ("repository_id", "contributor_id", "as_of", "structural_trust", "eigentrust"):
+            assert np.array_equal(np.ma.filled(ours[name]), given[name].to_numpy()), name
