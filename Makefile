@@ -85,4 +85,6 @@ pins: ## write requirements/*.txt anew from pyproject.toml (needs uv)
 	{ echo "# On top of base.txt, for training with torch. The CUDA packages (cuda, nvidia, triton) are left to torch's own"; \
 	  echo "# metadata: pinned here they would bind every machine, also one without a GPU, to one CUDA release."; \
 	  compile --extra gnn -c requirements/base.txt --no-annotate | grep -vE '^(cuda-|nvidia-|triton)'; \
-	} > requirements/gnn.txt
+	} > requirements/gnn.txt; \
+	{ echo "# On top of base.txt, for jobs on a cluster (docs/scale.md). It and pyspark write the same folder: never both."; \
+	  compile --extra cluster -c requirements/base.txt --no-annotate; } > requirements/cluster.txt

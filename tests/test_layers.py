@@ -11,11 +11,11 @@ from tests.sources import PROJECT
 ORDER = {
     "ingest": """
         clock+errors+files+json_decoding http atproto oauth labels push store records git lookups stream backfill
-        history_import erasure backup worker tasks
+        history_import erasure backup+cluster worker tasks
     """,
     "scoring": """
         types+thresholds+formatting diff config trust dataset models certificates gate explain packages scanners
-        anonymise review pipeline queries training redteam handlers tasks
+        anonymise review pipeline queries training cluster redteam handlers tasks
     """,
     "triage": """
         apps+models+migrations access middleware+measured services forms presenters+charts+diff_page
@@ -80,6 +80,7 @@ ONLY_IN = {
     "joserfc": ("ingest/oauth", "ingest/push", "ingest/lookups/declared"),
     "ninja": ("triage",),
     "django_htmx": ("triage",),
+    "pyspark": ("ingest/cluster", "scoring/cluster"),
 }
 LEARNING = {
     "anthropic",
@@ -102,6 +103,7 @@ PURE_IN = {
     "scoring": "formatting thresholds types",
     "scoring/anonymise": "*",
     "scoring/certificates": "certificate in_force issue lane_counts sample_size threshold threshold_queries",
+    "scoring/cluster": "cut",
     "scoring/dataset": "cases catalogue labels track_record",
     "scoring/diff": "budget change compare file_part globs mailbox mails parser paths",
     "scoring/explain": "*",

@@ -11,6 +11,7 @@ Trust as of an opening is read in slices: one for each month, and one for now.
 """
 
 import hashlib
+import logging
 import tempfile
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from ingest.history_import.pulls import TITLE_SAYS, import_past
@@ -31,7 +33,7 @@ from scoring.dataset.catalogue import FEATURES
 from scoring.dataset.labels import AuditAnswer, FastLaned
 from scoring.dataset.track_record import RECORD
 from scoring.trust.first_passage import eigentrust
-from scoring.trust.table import STATEMENTS, passage_columns, read_graph, trust_columns
+from scoring.trust.table import STATEMENTS, Graph, passage_columns, read_graph, trust_columns
 from scoring.types import Pair
 
 TABLES = (
@@ -73,20 +75,38 @@ def month_starts(first: datetime, until: datetime) -> list[datetime]:
     return [*starts, until] if first <= until and until not in starts else starts
 
 
+def slices_wanted(rows: Rows, now: datetime) -> tuple[list[datetime], dict[int, list[int]]]:
+    """Return the moments of the slices until now, every month since the first vouch, and the seeds by repository.
+
+    The seed sets are those of today: earlier maintainers are not recorded.
+    """
+    first, seeds = rows.value(FIRST_VOUCH), {row["repository_id"]: row["seeds"] for row in rows.rows(SEEDS)}
+    return (month_starts(first, now) if first is not None and seeds else []), seeds
+
+
 def build_slices(rows: Rows, now: datetime, policy: Policy) -> int:
     """Fill both tables with trust at the start of every month since the first vouch, and now; return their number.
 
-    A slice is computed from events before its moment, but from the seed sets of today: earlier maintainers are not
-    recorded.
+    A slice is computed from events before its moment.
     """
     prepare_slices(rows)
     for statement in EMPTY:
         rows.rows(statement)
-    first, seeds = rows.value(FIRST_VOUCH), {row["repository_id"]: row["seeds"] for row in rows.rows(SEEDS)}
-    moments = month_starts(first, now) if first is not None and seeds else []
+    moments, seeds = slices_wanted(rows, now)
     for moment in moments:
         _add_slice(rows, moment, seeds, policy)
     return len(moments)
+
+
+def load_slices(rows: Rows, wanted: Path, slices: Path) -> None:
+    """Fill both tables with slices that `manage.py cluster trust` wrote, and with the dates of all it had to write."""
+    prepare_slices(rows)
+    for statement in EMPTY:
+        rows.rows(statement)
+    rows.rows(
+        "insert into slice_dates by name select repository_id, as_of from read_parquet($file)", {"file": str(wanted)}
+    )
+    rows.rows("insert into trust_slices by name from read_parquet($file)", {"file": str(slices)})
 
 
 def load_current_trust(rows: Rows) -> None:
@@ -102,9 +122,7 @@ def _add_slice(rows: Rows, moment: datetime, seeds: Mapping[int, Sequence[int]],
     graph = read_graph(rows, moment, policy)
     rows.rows(ADD_DATE, {"repositories": list(seeds), "as_of": moment})
     for repository, people in seeds.items():
-        share = np.asarray(eigentrust(graph.edges, graph.places(people), len(graph.contributor_ids)))
-        passage = passage_columns(graph, people, policy)
-        table = trust_columns(graph, repository, people, passage, share, policy)
+        table = slice_of(graph, repository, people, policy)
         columns = {
             "contributors": table["contributor_id"],
             "trust": table["structural_trust"],
@@ -114,6 +132,20 @@ def _add_slice(rows: Rows, moment: datetime, seeds: Mapping[int, Sequence[int]],
         }
         values = {name: column.to_pylist() for name, column in columns.items()}
         rows.rows(ADD, {"repository": repository, "as_of": moment, **values})
+
+
+def slice_of(graph: Graph, repository: int, seeds: Sequence[int], policy: Policy) -> pa.Table:
+    """Compute one seed set's trust in everybody, with the columns of the table `trust`."""
+    share = np.asarray(eigentrust(graph.edges, graph.places(seeds), len(graph.contributor_ids)))
+    return trust_columns(graph, repository, seeds, passage_columns(graph, seeds, policy), share, policy)
+
+
+log = logging.getLogger(__name__)
+MOST_NEW = 0.01
+
+
+class FeaturesProblem(Exception):
+    """A file of features does not fit the store; one sentence says why."""
 
 
 QUERY = Path(__file__).with_name("features.sql").read_text()
@@ -132,6 +164,11 @@ from (select unnest($people) as author_id, unnest($repositories) as repository_i
 PLAIN = "coalesce(columns(* exclude (key, place))::double, 'nan'::double)"
 OF_CASES = f"select place, {PLAIN} from ({QUERY})"
 KEYS = "select key from cases where not is_bot order by rowid"
+HASHED = "left(sha256({}), 32)"  # the key of a pull request where its name stays here
+OF_FILE = f"""
+select c.rowid as place, coalesce(columns(f.* exclude (key))::double, 'nan'::double), f.key is null as missing
+from cases c left join read_parquet($file) f on f.key = {HASHED.format("c.key")} where not c.is_bot order by place
+"""
 ANSWERS = f"""
 select key, {PLAIN} from ({QUERY})
 semi join (select key from questions union all select unnest($changes)) using (key)
@@ -153,6 +190,24 @@ def add_features(rows: Rows, cases: Cases) -> Cases:
     for name in NAMES:
         table[name][:] = table[name][order]
     return replace(cases, features={name: table[name] for name in NAMES})
+
+
+def add_features_of_file(rows: Rows, cases: Cases, file: Path) -> Cases:
+    """Add the features that `manage.py cluster features` wrote; after `build_cases` as of the moment of that job.
+
+    Cases that became known after it are left out, and logged. Raises FeaturesProblem where these are more than MOST_NEW
+    of all, as after an import.
+    """
+    table = rows.columns(OF_FILE, {"file": str(file)})
+    missing = np.asarray(table["missing"], dtype=np.bool_)
+    if not len(cases) or missing.mean() > MOST_NEW:
+        raise FeaturesProblem(
+            f"{missing.sum()} of {len(cases)} pull requests have no features in {file}: run manage.py cluster features "
+            "again, with an empty folder."
+        )
+    if missing.any():
+        log.warning("%d pull requests became known after %s was made and are left out", missing.sum(), file)
+    return replace(cases, features={name: table[name] for name in NAMES}).select(~missing)
 
 
 def read_features(
@@ -329,10 +384,14 @@ def material_of(cases: Cases, repositories: Mapping[int, str], lane: FastLaned =
     )
 
 
-def read_material(rows: Rows, now: datetime, policy: Policy) -> Material:
+def read_material(rows: Rows, now: datetime, policy: Policy, features: Path | None = None) -> Material:
+    """Read all cases as of `now` with their features, which a file may hold. Raises FeaturesProblem if it does not."""
     build_cases(rows, now, policy.window_days)
-    build_slices(rows, now, policy)
-    cases = add_features(rows, read_cases(rows))
+    if features is None:
+        build_slices(rows, now, policy)
+        cases = add_features(rows, read_cases(rows))
+    else:
+        cases = add_features_of_file(rows, read_cases(rows), features)
     names = {row["repository_id"]: row["name"] for row in rows.rows(REPOSITORIES)}
     risk = {row["pull_uri"]: row["risk"] for row in rows.rows(RISKS)}
     return replace(material_of(cases, names, read_lane(rows, now)), risk=risk)

@@ -57,7 +57,7 @@ class Command(BaseCommand):
         """Judge, print, draw. Raises CommandError in one sentence if there is nothing to judge."""
         if seed < 0 or draws < 1 or (quarters is not None and quarters < 1):
             raise CommandError("--seed must be 0 or more, --draws and --quarters 1 or more.", returncode=2)
-        material = material_of(file)
+        _, material = material_of(file)
         plan = Plan(tuple(label or LABELS), quarters, draws, seed)
         try:
             with tqdm(total=steps(plan, material), leave=False, disable=None) as bar:

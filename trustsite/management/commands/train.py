@@ -16,6 +16,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from tqdm import tqdm
 
 from ingest.clock import wall_now
+from ingest.cluster.engine import ClusterProblem
 from ingest.files import write_whole
 from ingest.history_import.files import PastProblem
 from ingest.store.snapshots import SnapshotReader
@@ -24,9 +25,10 @@ from scoring.certificates.issue import Terms
 from scoring.certificates.lane_curve import FILE as CURVE_FILE
 from scoring.certificates.sample_size import Need, say_low_need, say_need
 from scoring.certificates.threshold_queries import write_table
+from scoring.cluster.job import finished
 from scoring.config.policy import policy_from_settings
 from scoring.dataset.cases import LABELS, LabelName
-from scoring.dataset.dataset import Material, material_of_file, read_lane, read_material
+from scoring.dataset.dataset import FeaturesProblem, Material, material_of_file, read_lane, read_material
 from scoring.dataset.labels import FastLaned
 from scoring.formatting import percent_in_full
 from scoring.models.base import FitProblem
@@ -56,20 +58,29 @@ if TYPE_CHECKING:
     from scoring.training.train import Trained
 
 
-def material_of(file: Path | None) -> Material:
-    """Read the history. Raises CommandError, in one sentence, if there is none."""
-    policy = policy_from_settings()
+def material_of(file: Path | None, features: Path | None = None) -> tuple[datetime, Material]:
+    """Read the history, and the moment as of which it is. Raises CommandError, in one sentence, if there is none.
+
+    `features` is the folder of a finished `manage.py cluster features`; then the moment is that of the job.
+    """
+    policy, now = policy_from_settings(), wall_now()
     if file is not None:
         if not file.is_file():
             raise CommandError(f"{file} does not exist: name a file.", returncode=2)
         try:
-            return material_of_file(file, settings.STAGING_DIR, wall_now(), policy)
+            return now, material_of_file(file, settings.STAGING_DIR, now, policy)
         except PastProblem as problem:
             raise CommandError(str(problem), returncode=2) from problem
     with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
         if snapshot is None:
             raise CommandError("Nothing was published yet: run the worker first, or name a FILE.", returncode=2)
-        return read_material(snapshot, wall_now(), policy)
+        if features is None:
+            return now, read_material(snapshot, now, policy)
+        try:
+            as_of, table = finished(features, policy)
+            return as_of, read_material(snapshot, as_of, policy, table)
+        except (ClusterProblem, FeaturesProblem) as problem:
+            raise CommandError(str(problem), returncode=2) from problem
 
 
 def starter_of(file: Path, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -102,8 +113,11 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add FILE, --label, --seed, --draws, --replace, --seconds, --megabytes, --json and --starter."""
+        """Add FILE, --features, --label, --seed, --draws, --replace, --seconds, --megabytes, --json and --starter."""
         parser.add_argument("file", metavar="FILE", type=Path, nargs="?", help="Parquet, or CSV by its ending")
+        parser.add_argument(
+            "--features", type=Path, metavar="FOLDER", help="take what manage.py cluster features left there"
+        )
         parser.add_argument("--label", choices=LABELS, default=LABEL, help=f"default {LABEL}, which is what serves")
         parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of models and draws (default 0)")
         parser.add_argument("--draws", type=int, default=1000, metavar="N", help="of each bootstrap (default 1000)")
@@ -131,11 +145,13 @@ class Command(BaseCommand):
 
         if seed < 0 or draws < 1:
             raise CommandError("--seed must be 0 or more and --draws 1 or more.", returncode=2)
+        if file is not None and options["features"] is not None:
+            raise CommandError("Features belong to this store: name either --features or a FILE.", returncode=2)
         limit(options["seconds"], options["megabytes"])
         if starter is not None:
             self._write_starter(file, starter, label, seed, options["json"])
             return
-        now, material = wall_now(), material_of(file)
+        now, material = material_of(file, options["features"])
         # Two threads on two busy cores took five times as long as one.
         with threadpool_limits(1), tqdm(leave=False, disable=None, desc=label) as bar:
             trained = train(material, label, now, draws, seed, lambda words: bar.update() and None)

@@ -1,0 +1,1 @@
+"""Batch jobs on an engine that speaks Spark Connect: one folder a job, results as Parquet files."""

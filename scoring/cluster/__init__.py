@@ -1,0 +1,1 @@
+"""Jobs that a cluster may do in place of this machine, with equal results (docs/scale.md)."""
