@@ -1,5 +1,6 @@
 """Who is heard in the graph: only what others had made known by the opening, and nothing that its author emits."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from tests.scoring.dataset.people import NEVER, made_up
 from tests.scoring.graph.nets import DAY, SETTINGS, added, drawn_net, heard_keys, odds_at, place_of, vouches_of
 from tests.scoring.graph.nets import with_columns as columns_of
 
+Attack = Callable[[Cases], tuple[Cases, Vouches]]
 TARGET = 900
 HOUR = np.timedelta64(1, "h")
 SYBILS = tuple(range(5_000, 5_008))
@@ -115,17 +117,17 @@ def fake_repository(cases: Cases) -> tuple[Cases, Vouches]:
     return added(cases, rows), vouches_of(pairs, now - 30 * DAY)
 
 
-ATTACKS = (free_pulls, free_pulls_of_sybils, free_vouches, fake_repository)
+ATTACKS: tuple[Attack, ...] = (free_pulls, free_pulls_of_sybils, free_vouches, fake_repository)
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("seed", range(3))
 def test_no_free_move_changes_what_is_heard_of_its_author_or_their_chance_whatever_was_learned(
-    cases: Cases, attack: object, seed: int
+    cases: Cases, attack: Attack, seed: int
 ) -> None:
     key = str(cases.keys[TARGET])
     quiet = drawn_net(cases, Vouches(), seed)
-    moved, vouches = attack(cases)  # ty: ignore[call-non-callable]
+    moved, vouches = attack(cases)
     net = drawn_net(moved, vouches, seed, quiet.scales_)
     place = place_of(moved, key)
     assert heard_keys(moved, net, place) == heard_keys(cases, quiet, TARGET)

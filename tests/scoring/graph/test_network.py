@@ -1,6 +1,7 @@
 """The network itself: PyTorch and NumPy agree, certain directions hold, and a fit is the same for a seed."""
 
 import importlib.util
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from scoring.dataset.cases import Cases, Vouches
 from scoring.graph.estimator import PLACE, Graph, GraphSage, placed
 from scoring.graph.neighbours import find_neighbours
-from scoring.models.base import FitProblem, probabilities
+from scoring.models.base import FitProblem, Floats, probabilities
 from scoring.models.estimators import Lowered
 from scoring.training.promotion import largest_lift
 from scoring.training.rolling_origin import Past
@@ -46,7 +47,7 @@ def test_a_pair_that_takes_the_lower_chance_lets_nobody_lift_themselves(cases: C
     pair = Lowered(without, whole)
     rows = {name: column[600:700] for name, column in placed(cases.features, cases).items()}
 
-    def chance(moved: dict[str, np.ndarray]) -> np.ndarray:
+    def chance(moved: Mapping[str, Floats]) -> Floats:
         # The model without the columns that a person moves alone does not read them.
         fixed = {**moved, "noise": rows["noise"]}
         return probabilities(np.minimum(without.decision_function(fixed), whole.decision_function(moved)))[:, 1]
