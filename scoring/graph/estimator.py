@@ -66,9 +66,9 @@ class GraphSage:
         weights: Floats | None = None,
     ) -> Self:
         """Learn from rows with their places; arguments and errors as those of every estimator (`Logistic.fit`)."""
+        labels, weights = checked_labels(labels, weights)
         from scoring.graph.net import fit
 
-        labels, weights = checked_labels(labels, weights)
         places = np.asarray(features[PLACE], dtype=np.int64)
         count = int(places.max()) + 1
         design, names = Design(tuple(self.directions)), tuple(self.directions)

@@ -9,6 +9,7 @@ certain direction reaches it only through weights that are not negative and func
 the other way, whatever the neighbours say.
 """
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -137,7 +138,9 @@ def fit(
     """
     torch.manual_seed(seed)
     graph = Tensors.of(inputs, device)
-    net = Net(inputs.widths(), settings).to(device)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Initializing zero-element")  # of a person alone there is no change
+        net = Net(inputs.widths(), settings).to(device)
     if start is not None:
         net.load_state_dict({name: torch.from_numpy(array) for name, array in start.items()})
     goal = torch.from_numpy(target.astype(np.float32)).to(device)

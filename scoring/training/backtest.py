@@ -239,15 +239,19 @@ def maker(name: str, material: Material, scope: str, seed: int) -> Callable[[np.
     return lambda as_of: make_estimator(name, directions, seed, alone)
 
 
-def _decide(study: Study, scope: str, plan: Plan, group: Mask) -> Decision:
-    """Choose the model on the judged cases of a group that were settled when the test began."""
+def _decide(study: Study, scope: str, plan: Plan, group: Mask, graph: bool = False) -> Decision:
+    """Choose the model on the judged cases of a group that were settled when the test began.
+
+    With `graph` the network is tried behind the others; nothing serves it, so what serves is chosen without it.
+    """
     cases = study.past.cases
     start = cases.opened_at[study.tested][0] if study.tested.any() else study.clock.judged_from
     slice_ = study.judged & group & ~study.tested & (cases.opened_at + np.timedelta64(194, "D") <= start)
     candidates = [Candidate(name, study.scored[scope, name].predicted[slice_]) for name in NAMES]
-    if (scope, GRAPH) in study.seeds:
+    if graph and (scope, GRAPH) in study.seeds:
         observed = _observed(study, slice_)
-        aucs = tuple(auc(scored.odds[slice_], observed) for scored in study.seeds[scope, GRAPH])
+        by_seed = (auc(scored.odds[slice_], observed) for scored in study.seeds[scope, GRAPH])
+        aucs = tuple(value for value in by_seed if not np.isnan(value))
         lift = study.graph_lift if scope == "person" else 0.0  # the gate caps a change
         candidates.append(Candidate(GRAPH, study.scored[scope, GRAPH].predicted[slice_], aucs, lift))
     return decide(candidates, _observed(study, slice_), cases.authors[slice_], plan.draws, plan.seed)
@@ -326,13 +330,13 @@ def _scope_figures(
     return {
         "test": _served_figures(study, scope, tested, plan),
         "models": {name: _figures(study, study.scored[scope, name], tested, plan) for name in study.names},
-        "trials": study.decided[scope].as_dict(),
+        "trials": _decide(study, scope, plan, study.judged, graph=True).as_dict(),
         **_graph_part(study, scope, tested, plan),
         "newcomers": _served_figures(study, scope, newcomers, plan),
         "without_push_holders": {
             **_served_figures(study, scope, outside, plan),
             "models": {name: _figures(study, study.scored[scope, name], outside, plan) for name in study.names},
-            "trials": _decide(study, scope, plan, ~cases.push_holder).as_dict(),
+            "trials": _decide(study, scope, plan, ~cases.push_holder, graph=True).as_dict(),
             **_graph_part(study, scope, outside, plan),
             "newcomers": _figures(study, served, newcomers & outside, plan),
             "gain": _gain(study, scope, outside, plan),
@@ -438,7 +442,7 @@ def _chart_data(study: Study, material: Material, plan: Plan) -> dict[str, Any]:
         extras[scope] = {
             "reliability": reliability(predicted, observed, plan.draws, plan.seed),
             "corp": decompose(predicted, observed) if len(observed) else None,
-            "decision": study.decided[scope].as_dict(),
+            "decision": _decide(study, scope, plan, study.judged, graph=True).as_dict(),
             "said": sorted({words for name in study.names for words in study.scored[scope, name].said}),
             "auc": {name: _quarterly_auc(study, study.scored[scope, name].predicted) for name in study.names},
         }
