@@ -42,7 +42,8 @@ class Told(GraphTrial):
         seed: int,
         tell: Tell,
     ) -> Scored:
-        noise = np.random.default_rng(seed).normal(0, self.noise + self.by_seed * seed, len(past.cases))
+        noise = np.random.default_rng(7).normal(0, self.noise, len(past.cases))
+        noise += np.random.default_rng(seed).normal(0, 0.1 + self.by_seed * seed, len(past.cases))
         for start in clock.quarters[:-1]:
             for _ in directions_of(material, scope):
                 tell(str(start))
@@ -59,19 +60,18 @@ class Told(GraphTrial):
 def study_fixture() -> Study:
     """A history in which every other model is a guess, so that the network alone may be right."""
     known = material(made_up(3_000, years=6.0))
-    plan = Plan((LABEL,), 16, 200)
+    plan = Plan((LABEL,), 11, 200)
     study = _study(known, LABEL, _clock(plan, known))
-    for number, (scope, name) in enumerate((scope, name) for scope in SCOPES for name in NAMES):
-        odds = np.random.default_rng(number).normal(0.5, 0.1, len(known))
-        study.scored[scope, name] = Scored(odds, np.full(len(odds), np.nan))
-        calibrate_quarters(study.past, study.scored[scope, name], study.clock)
+    guess = Scored(np.random.default_rng(0).normal(0.5, 0.1, len(known)), np.full(len(known), np.nan))
+    calibrate_quarters(study.past, guess, study.clock)
+    study.scored = {(scope, name): guess for scope in SCOPES for name in NAMES}
     return study
 
 
 def decided(study: Study, trial: GraphTrial, scope: str, told: list[str] | None = None) -> Trial:
     known = replace(study, scored=dict(study.scored), seeds={})
     _try_graph(known, material(study.past.cases), trial, (told if told is not None else []).append)
-    plan = Plan((LABEL,), 16, 200, 0, trial)
+    plan = Plan((LABEL,), 11, 200, 0, trial)
     decision = _decide(known, scope, plan, known.judged, graph=True)
     assert _decide(known, scope, plan, known.judged).serves == "beta"  # nothing serves the network
     assert known.names[-2:] == (GRAPH, UNHEARD)
