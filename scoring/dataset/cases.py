@@ -1,7 +1,7 @@
 """Pull requests as a model sees them: the facts at opening, and the outcomes with their times. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -45,7 +45,7 @@ class Cases:
     features: Mapping[str, NDArray[np.float64]]
 
     def __post_init__(self) -> None:
-        lengths = {len(getattr(self, field.name)) for field in fields(self) if field.name != "features"}
+        lengths = {len(getattr(self, column.name)) for column in fields(self) if column.name != "features"}
         if len(lengths | {len(column) for column in self.features.values()}) != 1:
             raise ValueError("the columns of cases must have one length")
         if np.any(np.diff(self.opened_at) < np.timedelta64(0)):
@@ -55,7 +55,7 @@ class Cases:
         return len(self.keys)
 
     def select(self, which: NDArray[Any]) -> Self:
-        columns = {field.name: getattr(self, field.name)[which] for field in fields(self) if field.name != "features"}
+        columns = {one.name: getattr(self, one.name)[which] for one in fields(self) if one.name != "features"}
         return type(self)(**columns, features={name: column[which] for name, column in self.features.items()})
 
     def and_people(self, authors: NDArray[np.int64], repositories: NDArray[np.int64], now: np.datetime64) -> Self:
@@ -71,6 +71,23 @@ class Cases:
             "observed_until": moment,
             "as_sent": np.full(count, -1, dtype=np.int8),
         }
-        names = [field.name for field in fields(self) if field.name != "features"]
+        names = [column.name for column in fields(self) if column.name != "features"]
         columns = {name: np.concatenate([getattr(self, name), added.get(name, never)]) for name in names}
         return type(self)(**columns, features={})
+
+
+@dataclass(frozen=True, slots=True)
+class Vouches:
+    """Vouches and denounces as columns of one length; people by the numbers of `Cases.authors`.
+
+    One counts from `since` until before `until` (NaT: it still stands), both naive UTC.
+    """
+
+    vouchers: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    subjects: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    is_vouch: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    since: Times = field(default_factory=lambda: np.zeros(0, "datetime64[us]"))
+    until: Times = field(default_factory=lambda: np.zeros(0, "datetime64[us]"))
+
+    def columns(self) -> tuple[NDArray[Any], ...]:
+        return self.vouchers, self.subjects, self.is_vouch, self.since, self.until

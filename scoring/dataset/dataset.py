@@ -28,7 +28,7 @@ from ingest.history_import.pulls import TITLE_SAYS, import_past
 from ingest.store.database import Store
 from ingest.store.transaction import Rows
 from scoring.config.policy import Policy
-from scoring.dataset.cases import Cases, Directions, Times
+from scoring.dataset.cases import Cases, Directions, Times, Vouches
 from scoring.dataset.catalogue import FEATURES
 from scoring.dataset.labels import AuditAnswer, FastLaned
 from scoring.dataset.track_record import RECORD
@@ -349,6 +349,11 @@ select distinct c.repository_id, coalesce(r.name, i.repository, 'repository ' ||
 from cases c left join repositories r on r.repository_id = c.repository_id
 left join (select distinct repository_id, repository from imported_pulls) i on i.repository_id = c.repository_id
 """
+VOUCHES = """
+select voucher_id, subject_id, kind = 'vouch' as is_vouch, seen_at, superseded_at from vouches
+where seen_at <= $now and voucher_id <> subject_id and voucher_id not in (select contributor_id from hidden_people)
+order by seen_at, voucher_id, subject_id
+"""
 RISKS = "select pull_uri, arg_max(content_risk, begun_clock) as risk from content_reviews group by pull_uri"
 
 
@@ -358,7 +363,8 @@ class Material:
 
     Of the record `change` has only the counts: the rest lowered the AUC of trees for merges by .004. `alone` are
     columns that a person moves alone. `repositories` maps numbers to names. `lane` are pull requests that the fast lane
-    let through. `risk` is the content risk by key of case, where the content was read.
+    let through. `risk` is the content risk by key of case, where the content was read. `vouches` are all
+    that were seen.
     """
 
     cases: Cases
@@ -368,6 +374,7 @@ class Material:
     repositories: Mapping[int, str]
     lane: FastLaned = NOTHING
     risk: Mapping[str, float] = field(default_factory=dict)
+    vouches: Vouches = field(default_factory=Vouches)
 
     def __len__(self) -> int:
         return len(self.cases)
@@ -394,7 +401,14 @@ def read_material(rows: Rows, now: datetime, policy: Policy, features: Path | No
         cases = add_features_of_file(rows, read_cases(rows), features)
     names = {row["repository_id"]: row["name"] for row in rows.rows(REPOSITORIES)}
     risk = {row["pull_uri"]: row["risk"] for row in rows.rows(RISKS)}
-    return replace(material_of(cases, names, read_lane(rows, now)), risk=risk)
+    return replace(material_of(cases, names, read_lane(rows, now)), risk=risk, vouches=_read_vouches(rows, now))
+
+
+def _read_vouches(rows: Rows, now: datetime) -> Vouches:
+    table = rows.columns(VOUCHES, {"now": now})
+    people = [np.asarray(table[name], dtype=np.int64) for name in ("voucher_id", "subject_id")]
+    is_vouch = np.asarray(table["is_vouch"], dtype=np.bool_)
+    return Vouches(*people, is_vouch, _times(table, "seen_at"), _times(table, "superseded_at"))
 
 
 def data_version(cases: Cases) -> str:

@@ -24,6 +24,7 @@ from scoring.models.base import Estimator, Floats
 from scoring.models.estimators import Boosted, Lowered
 from scoring.models.registry import NAMES, make_estimator
 from scoring.queries.queue_order import Waiting
+from scoring.training.graph_trial import GRAPH, GRAPH_NAMES, UNHEARD, GraphTrial
 from scoring.training.metrics import (
     auc,
     decompose,
@@ -80,12 +81,16 @@ class BacktestProblem(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The extent of a run. `quarters`: the newest ones to judge, None for five years; `draws` of every bootstrap."""
+    """The extent of a run. `quarters`: the newest ones to judge, None for five years; `draws` of every bootstrap.
+
+    `graph` tries the graph network, too; None leaves it out.
+    """
 
     labels: Sequence[LabelName] = LABELS
     quarters: int | None = None
     draws: int = 1000
     seed: int = 0
+    graph: GraphTrial | None = None
 
 
 @dataclass(slots=True)
@@ -101,6 +106,9 @@ class Study:
     newcomers: Mask
     scored: dict[tuple[str, str], Scored] = field(default_factory=dict)  # by (scope, model)
     decided: dict[str, Decision] = field(default_factory=dict)
+    names: tuple[str, ...] = NAMES  # of all models to show
+    seeds: dict[tuple[str, str], list[Scored]] = field(default_factory=dict)  # of the graph network, by (scope, model)
+    graph_lift: float = 0.0  # the most by which anybody raised their own P alone under it
 
     def served(self, scope: str) -> Scored:
         return self.scored[scope, self.decided[scope].serves]
@@ -109,6 +117,7 @@ class Study:
 def steps(plan: Plan, material: Material) -> int:
     """Return the number of calls of `tell` by `run`."""
     clock, tasks = _clock(plan, material), len(SCOPES) * len(FITTED) + 1
+    tasks += plan.graph.chains() if plan.graph else 0
     return len(plan.labels) * (tasks * (len(clock.quarters) - 1) + len(_lane_keys()))
 
 
@@ -133,7 +142,12 @@ def run(material: Material, plan: Plan, tell: Tell = lambda words: None) -> tupl
         for study in studies:
             for scope in SCOPES:
                 study.scored[scope, "blend"] = blend(study.past, study.clock, *_fitted(study, scope))
-                study.decided[scope] = _decide(study, scope, plan)
+    if plan.graph is not None:  # one after the other: PyTorch uses every core for one fit, and has one source of chance
+        for study in studies:
+            _try_graph(study, material, plan.graph, tell)
+    with threadpool_limits(1), ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        for study in studies:
+            study.decided = {scope: _decide(study, scope, plan, study.judged) for scope in SCOPES}
         lanes = list(pool.map(lambda study: _budget_figures(study, plan, tell), studies))
         lows = list(pool.map(_low_budget_figures, studies))
     figures = {
@@ -192,6 +206,23 @@ def _score(study: Study, material: Material, scope: str, name: str, plan: Plan, 
         study.scored["change", name] = scored
 
 
+def _try_graph(study: Study, material: Material, trial: GraphTrial, tell: Tell) -> None:
+    """Score the graph network, and the same net without neighbours, over its seeds; the mean of seeds is the model."""
+    columns, study.names = _features(study.label, material), (*NAMES, *GRAPH_NAMES)
+    for scope in SCOPES:
+        for name in GRAPH_NAMES:
+            seeds = [
+                trial.score(study.past, columns, material, study.clock, scope, name, seed, tell)
+                for seed in range(trial.seeds)
+            ]
+            odds = np.mean([scored.odds for scored in seeds], axis=0)
+            study.seeds[scope, name] = seeds
+            study.scored[scope, name] = Scored(odds, np.full(len(odds), np.nan), seeds[0].said)
+            calibrate_quarters(study.past, study.scored[scope, name], study.clock)
+    if study.judged.any():
+        study.graph_lift = trial.lift(study.past, columns, material, study.clock, study.judged)
+
+
 def _features(label: LabelName, material: Material) -> dict[str, Floats]:
     return {**material.cases.features, **settled_record(material.cases, label)}
 
@@ -208,12 +239,21 @@ def maker(name: str, material: Material, scope: str, seed: int) -> Callable[[np.
     return lambda as_of: make_estimator(name, directions, seed, alone)
 
 
-def _decide(study: Study, scope: str, plan: Plan) -> Decision:
-    """Choose the model on the judged cases that were settled when the test began."""
+def _decide(study: Study, scope: str, plan: Plan, group: Mask, graph: bool = False) -> Decision:
+    """Choose the model on the judged cases of a group that were settled when the test began.
+
+    With `graph` the network is tried behind the others; nothing serves it, so what serves is chosen without it.
+    """
     cases = study.past.cases
     start = cases.opened_at[study.tested][0] if study.tested.any() else study.clock.judged_from
-    slice_ = study.judged & ~study.tested & (cases.opened_at + np.timedelta64(194, "D") <= start)
+    slice_ = study.judged & group & ~study.tested & (cases.opened_at + np.timedelta64(194, "D") <= start)
     candidates = [Candidate(name, study.scored[scope, name].predicted[slice_]) for name in NAMES]
+    if graph and (scope, GRAPH) in study.seeds:
+        observed = _observed(study, slice_)
+        by_seed = (auc(scored.odds[slice_], observed) for scored in study.seeds[scope, GRAPH])
+        aucs = tuple(value for value in by_seed if not np.isnan(value))
+        lift = study.graph_lift if scope == "person" else 0.0  # the gate caps a change
+        candidates.append(Candidate(GRAPH, study.scored[scope, GRAPH].predicted[slice_], aucs, lift))
     return decide(candidates, _observed(study, slice_), cases.authors[slice_], plan.draws, plan.seed)
 
 
@@ -289,11 +329,15 @@ def _scope_figures(
     newcomers = tested & study.newcomers
     return {
         "test": _served_figures(study, scope, tested, plan),
-        "models": {name: _figures(study, study.scored[scope, name], tested, plan) for name in NAMES},
+        "models": {name: _figures(study, study.scored[scope, name], tested, plan) for name in study.names},
+        "trials": _decide(study, scope, plan, study.judged, graph=True).as_dict(),
+        **_graph_part(study, scope, tested, plan),
         "newcomers": _served_figures(study, scope, newcomers, plan),
         "without_push_holders": {
             **_served_figures(study, scope, outside, plan),
-            "models": {name: _figures(study, study.scored[scope, name], outside, plan) for name in NAMES},
+            "models": {name: _figures(study, study.scored[scope, name], outside, plan) for name in study.names},
+            "trials": _decide(study, scope, plan, ~cases.push_holder, graph=True).as_dict(),
+            **_graph_part(study, scope, outside, plan),
             "newcomers": _figures(study, served, newcomers & outside, plan),
             "gain": _gain(study, scope, outside, plan),
             **_budget_part(lanes, "change", False),
@@ -356,10 +400,22 @@ def _figures(study: Study, scored: Scored, mask: Mask, plan: Plan) -> dict[str, 
     }
 
 
+def _graph_part(study: Study, scope: str, mask: Mask, plan: Plan) -> dict[str, Any]:
+    """Return the gains of the graph network over the blend and over itself without neighbours; {} if not tried."""
+    if (scope, GRAPH) not in study.seeds:
+        return {}
+    graph = study.scored[scope, GRAPH]
+    gains = {name: _gain_over(study, graph, study.scored[scope, name], mask, plan) for name in ("blend", UNHEARD)}
+    return {"graph_gain": gains}
+
+
 def _gain(study: Study, scope: str, mask: Mask, plan: Plan) -> dict[str, Any]:
-    served, plain = study.served(scope), study.scored[scope, "beta"]
+    return _gain_over(study, study.served(scope), study.scored[scope, "beta"], mask, plan)
+
+
+def _gain_over(study: Study, better: Scored, plain: Scored, mask: Mask, plan: Plan) -> dict[str, Any]:
     authors = study.past.cases.authors[mask]
-    pair = [(scored.predicted[mask], scored.odds[mask]) for scored in (served, plain)]
+    pair = [(scored.predicted[mask], scored.odds[mask]) for scored in (better, plain)]
     return gain_of(*pair, _observed(study, mask), authors, plan.draws, plan.seed)
 
 
@@ -386,9 +442,9 @@ def _chart_data(study: Study, material: Material, plan: Plan) -> dict[str, Any]:
         extras[scope] = {
             "reliability": reliability(predicted, observed, plan.draws, plan.seed),
             "corp": decompose(predicted, observed) if len(observed) else None,
-            "decision": study.decided[scope].as_dict(),
-            "said": sorted({words for name in NAMES for words in study.scored[scope, name].said}),
-            "auc": {name: _quarterly_auc(study, study.scored[scope, name].predicted) for name in NAMES},
+            "decision": _decide(study, scope, plan, study.judged, graph=True).as_dict(),
+            "said": sorted({words for name in study.names for words in study.scored[scope, name].said}),
+            "auc": {name: _quarterly_auc(study, study.scored[scope, name].predicted) for name in study.names},
         }
     return extras
 

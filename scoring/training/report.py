@@ -91,6 +91,10 @@ def _scope_lines(scope_figures: Mapping[str, Any], words: str) -> Iterator[str]:
     for name, figures in outside["models"].items():
         yield _figures_line(f"  who cannot push: {name}", figures)
     yield _figures_line("    newcomers", outside["newcomers"])
+    yield from _trial_lines(scope_figures["trials"], "everybody")
+    yield from _trial_lines(outside["trials"], "who cannot push")
+    yield from _graph_lines(scope_figures, "everybody")
+    yield from _graph_lines(outside, "who cannot push")
     gains = (
         (scope_figures["gain"], "all"),
         (scope_figures["gain_of_newcomers"], "newcomers"),
@@ -98,6 +102,26 @@ def _scope_lines(scope_figures: Mapping[str, Any], words: str) -> Iterator[str]:
     )
     for gain, group in gains:
         yield f"  gain over the shrunk rate, {group}: AUC {_signed(gain['auc'])} {_interval(gain['auc_ci'])}"
+
+
+def _trial_lines(decision: Mapping[str, Any], group: str) -> Iterator[str]:
+    """Yield a line for each candidate against the model that served before it, with the reason of the rule."""
+    yield f"  tried on {decision['n']:,} cases by {decision['authors']:,} authors before the test, {group}:"
+    for trial in decision["trials"]:
+        figures = f"log-loss{_number(trial['log_loss'], 6)}, AUC{_number(trial['auc'], 6)}"
+        if trial["gain"] is not None:
+            gain = _interval((trial["gain_low"], trial["gain_high"]))
+            figures += f", gain {_signed(trial['gain'])} {gain}"
+        if trial["seed_spread"] is not None:
+            figures += f", seeds ±{trial['seed_spread']:.4f}, lift {trial['self_lift']:.4f}"
+        yield f"    {trial['name']}: {figures}. {trial['why']}"
+
+
+def _graph_lines(figures: Mapping[str, Any], group: str) -> Iterator[str]:
+    for name, gain in figures.get("graph_gain", {}).items():
+        loss = f"log-loss {_signed(gain['log_loss'])} {_interval(gain['log_loss_ci'])}"
+        auc = f"AUC {_signed(gain['auc'])} {_interval(gain['auc_ci'])}"
+        yield f"  gain of graphsage over {name} in the test, {group}: {auc}, {loss}"
 
 
 def _lines_below_rate(splits: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

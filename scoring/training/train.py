@@ -3,11 +3,9 @@
 The validation slice holds the settled cases of the same five years as in a backtest: one year of a real history had 576
 cases, too few to tell two models apart. Models are scored on it quarter by quarter, as they would have been then. The
 map is fitted to the last twelve months of those scores.
-
-This module also measures how far a contributor can raise their own probability alone.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -32,7 +30,7 @@ from scoring.models.registry import NAMES, make_estimator
 from scoring.models.storage import FORMAT, features
 from scoring.training.backtest import FITTED, SCOPES, maker
 from scoring.training.metrics import auc, figures_of, gain_of, reliability
-from scoring.training.promotion import Candidate, Decision, decide
+from scoring.training.promotion import Candidate, Decision, decide, largest_lift
 from scoring.training.rolling_origin import (
     Clock,
     Past,
@@ -45,40 +43,6 @@ from scoring.training.rolling_origin import (
     map_at,
     score_quarters,
 )
-
-LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)  # quantiles of the values of others
-ROUNDS = 2
-
-
-def largest_lift(
-    probability: Callable[[Mapping[str, Floats]], Floats],
-    features: Mapping[str, Floats],
-    alone: Sequence[str],
-    without: Floats | None = None,
-) -> float:
-    """Return the largest gain of any of n rows when its `alone` columns take the best seen value or become unknown.
-
-    Columns are tried one after the other, ROUNDS times; each row keeps a value that raises it. 0 if nobody gains.
-    `without` are the probabilities without those columns: a model that they only lower never gives more.
-    """
-    moved_features = dict(features)
-    best = probability(moved_features)
-    start = best if without is None else np.maximum(best, without)
-    for _ in range(ROUNDS):
-        for name in (name for name in alone if name in features):
-            for value in _values_to_try(features[name]):
-                trial = {**moved_features, name: np.full(len(start), value)}
-                predicted = probability(trial)
-                better = predicted > best + 1e-12
-                moved_features = {**moved_features, name: np.where(better, value, moved_features[name])}
-                best = np.maximum(best, predicted)
-    return float((best - start).max(initial=0.0))
-
-
-def _values_to_try(column: Floats) -> list[float]:
-    finite = column[np.isfinite(column)]
-    return [*(np.unique(np.quantile(finite, LEVELS)).tolist() if len(finite) else []), float("nan")]
-
 
 SEEDS, SEEDED = 3, ("lightgbm", "blend")
 CHECKS, FEWEST_CHECKED = "ci_pass_rate", 200

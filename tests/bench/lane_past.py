@@ -66,7 +66,7 @@ def read_studies(file: Path) -> tuple[Material, list[Study]]:
     for study in studies:
         for scope in SCOPES:
             study.scored[scope, "blend"] = blend(study.past, study.clock, *backtest._fitted(study, scope))
-            study.decided[scope] = backtest._decide(study, scope, plan)
+            study.decided[scope] = backtest._decide(study, scope, plan, study.judged)
     return material, studies
 
 

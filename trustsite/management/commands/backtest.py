@@ -13,6 +13,7 @@ from tqdm import tqdm
 from ingest.clock import wall_now
 from scoring.dataset.cases import LABELS
 from scoring.training.backtest import BacktestProblem, Plan, run, steps
+from scoring.training.graph_trial import HOW, GraphTrial, is_installed
 from scoring.training.report import page, table
 from scoring.training.summary import shown_backtest, write_backtest
 from trustsite.management.commands.train import material_of
@@ -58,7 +59,10 @@ class Command(BaseCommand):
         if seed < 0 or draws < 1 or (quarters is not None and quarters < 1):
             raise CommandError("--seed must be 0 or more, --draws and --quarters 1 or more.", returncode=2)
         _, material = material_of(file)
-        plan = Plan(tuple(label or LABELS), quarters, draws, seed)
+        graph = GraphTrial(settings.PYG_ROOT) if is_installed() else None
+        if graph is None:
+            self.stderr.write(HOW)
+        plan = Plan(tuple(label or LABELS), quarters, draws, seed, graph)
         try:
             with tqdm(total=steps(plan, material), leave=False, disable=None) as bar:
 

@@ -1,0 +1,1 @@
+"""A graph neural network over contributors, repositories and pull requests: tables, network, stored states."""
