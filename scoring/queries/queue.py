@@ -325,12 +325,8 @@ def lanes(rows: Rows, uris: Sequence[str], query: QueueQuery | None = None) -> d
         f"join pull_requests p on p.pull_uri = c.pull_uri where {where} and list_contains(?, c.pull_uri)"
     )
     found, shut = rows.rows(sql, [*params, uris]), _shut(query, watched)
-    return {
-        row["pull_uri"]: "would_be_fast_lane"
-        if row["key"] == "fast_lane" and row["repository_id"] in shut
-        else row["key"]
-        for row in found
-    }
+    would = {row["pull_uri"] for row in found if row["key"] == "fast_lane" and row["repository_id"] in shut}
+    return {row["pull_uri"]: "would_be_fast_lane" if row["pull_uri"] in would else row["key"] for row in found}
 
 
 def opened_since(rows: Rows, moment: datetime, query: QueueQuery | None = None) -> int:

@@ -247,7 +247,7 @@ def test_what_was_asked_is_copied_for_the_author_from_the_toast_and_from_where_i
     assert "it, please" not in left
     assert copied.findall(page_of(mara(), "/me")) == []
     made = ana.post(f"/c/{MARA}/links", {"pull": OFFERED})
-    assert "send it to them alone, never in a comment on Tangled" in text(made)
+    assert "send it to them alone, by mail or in a private chat, never in a comment on Tangled" in text(made)
     assert f'href="/pull/{OFFERED}">Back' in text(made)
 
 
