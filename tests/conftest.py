@@ -213,6 +213,12 @@ def count_fixture() -> Count:
     return count
 
 
+@pytest.fixture
+def as_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have pyspark import: it takes a process whose main module has no file, as xdist's are, for its own doctests."""
+    monkeypatch.setattr(sys, "ps1", "", raising=False)
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of real data beside the clone; a clone without one skips, REQUIRE_SHARED=1 fails."""

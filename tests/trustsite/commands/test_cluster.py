@@ -14,6 +14,7 @@ from tests.engines import sail
 from tests.stores import use_own_store
 from tests.trustsite.commands.test_train import history, told
 
+pytestmark = pytest.mark.usefixtures("as_a_program")
 NOWHERE = "sc://127.0.0.1:1"
 
 
