@@ -283,7 +283,7 @@ def changes(
         yield f"Losing {visible(explanation.dominator.name)}", "ends this trust"
     rules = policy.thresholds
     if "silence" in rules.conditions:
-        yield f"{rules.silent_days} days without a sign", f"always reviewed for {rules.account_change_days} days after"
+        yield f"{rules.silent_days} days away", f"always reviewed for {rules.account_change_days} days"
 
 
 def _after_clean_ones(score: ContributorScore, policy: Policy, start: float | None) -> Iterator[tuple[str, str]]:

@@ -237,7 +237,7 @@ def test_the_dashboard_names_the_threshold_and_repeats_its_charts_as_tables(clie
         "Is the backlog shrinking?",
         "How long do people wait?",
         "What did the lane let through",
-        "Is the score honest?",
+        "Is the score honest, and does it tell bad from clean?",
     ]
     assert [page.index(one) for one in questions] == sorted(page.index(one) for one in questions)
     assert '<p class="answer"><strong>Yes.</strong> 12 fewer are open than 12 weeks ago.</p>' in page
