@@ -354,6 +354,7 @@ import os, signal, sys, threading, time
 from pathlib import Path
 from ingest.store.database import Store
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background of a shell ignores it
 store = Store.open(Path(sys.argv[1]))
 stopped = threading.Event()
 
