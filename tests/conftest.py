@@ -213,10 +213,12 @@ def count_fixture() -> Count:
     return count
 
 
-@pytest.fixture
-def as_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def as_a_program() -> Iterator[None]:
     """Have pyspark import: it takes a process whose main module has no file, as xdist's are, for its own doctests."""
-    monkeypatch.setattr(sys, "ps1", "", raising=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "ps1", "", raising=False)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -29,12 +29,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     found.close()
 
 
-@pytest.fixture
-def rows(store: Store) -> Iterator[Rows]:
-    with store.read() as found:
-        yield found
-
-
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with sail(tmp_path_factory.mktemp("engine")) as address:

@@ -1,4 +1,4 @@
-"""Who is heard in the graph: only what others had made known by the opening, and nothing that its author emits."""
+"""The graph hears only what others had made known by the opening, and nothing that its author emits."""
 
 from collections.abc import Callable
 from dataclasses import replace

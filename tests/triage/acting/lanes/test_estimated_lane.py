@@ -120,14 +120,6 @@ def test_an_opened_lane_lets_through_says_estimated_and_is_audited_one_in_three(
     assert (Change.objects.get(what="lane.estimated").repo_key, made.repo_key) == (REPO, REPO)
 
 
-def test_approving_several_says_how_many_the_audit_keeps_apart(site: ActingSite) -> None:
-    open_lane(site)
-    answer(site, drawn(site)[0], "yes")
-    site.work()
-    page = site.maintainer(BEN, "ben.example").post("/act/bulk", {"next": "/"}).content.decode()
-    assert "1 audited: not part of this, approve it one by one." in page
-
-
 def test_json_and_the_digest_say_estimated_and_name_the_threshold_to_maintainers_alone(site: ActingSite) -> None:
     open_lane(site)
     ben, reader = site.maintainer(BEN, "ben.example"), Client()

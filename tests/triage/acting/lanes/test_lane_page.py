@@ -315,6 +315,16 @@ def test_the_queue_says_that_the_lane_only_watches_and_offers_to_open_it(ben: Cl
     assert "16.3" not in told
 
 
+def test_approving_several_says_how_many_the_audit_keeps_apart(ben: Client, site: ActingSite) -> None:
+    opened(ben, site)
+    drawn = site.result.value("select min(pull_uri) from audit_draws where drawn and estimated")
+    form = {**site.form(uri=drawn), "answer": "yes", "because": "I read it"}
+    ben.post("/audit", {name: value for name, value in form.items() if value is not None})
+    site.work()
+    page = ben.post("/act/bulk", {"next": "/"}).content.decode()
+    assert "1 audited: not part of this, approve it one by one." in page
+
+
 def test_the_queue_says_on_what_an_open_lane_rests(ben: Client, reader: Client, site: ActingSite) -> None:
     opened(ben, site)
     page, told = text(ben, "/"), text(reader, "/")
