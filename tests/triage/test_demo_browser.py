@@ -10,6 +10,7 @@ from tests.triage.pictures.lane_life import (
     check_head,
     close_and_open_again,
     mark_what_went_through,
+    open_on_present_figures,
     served_demo,
     served_replay,
     shadow_report,
@@ -42,7 +43,7 @@ def test_the_demo_tells_its_story_until_marks_shut_the_lane_and_a_person_opens_a
             mark_what_went_through(page, tmp_path)
             wait_until_shut(page, lane)
             expect(page.locator("main")).to_contain_text("5 of 5 pull requests that it let through turned out bad")
-            page.get_by_role("button", name="Open the lane").click()
+            open_on_present_figures(page)
             close_and_open_again(page, lane)
 
 
@@ -154,12 +155,12 @@ def test_on_a_replay_answers_to_the_audit_shut_the_lane_and_a_person_opens_and_c
         page.goto(shadow_report(page))
         expect(page.locator("main")).to_contain_text("would have been fast lane")
         page.goto("/lane")
-        page.get_by_role("button", name="Open the lane").click()
+        open_on_present_figures(page)
         expect(page.locator("article", has_text="Open since")).to_contain_text("by ana.example.test")
         lane = page.url  # names the repository
         for _ in range(5):
             answer_audit_with_no(page)
         wait_until_shut(page, lane)
         expect(page.locator("main")).to_contain_text("5 of 5 audited pull requests were bad")
-        page.get_by_role("button", name="Open the lane").click()
+        open_on_present_figures(page)
         close_and_open_again(page, lane)

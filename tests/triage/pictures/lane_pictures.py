@@ -12,6 +12,7 @@ from tests.triage.pictures.lane_life import (
     close_and_open_again,
     drawn_row,
     mark_what_went_through,
+    open_on_present_figures,
     served_demo,
     served_replay,
     shadow_report,
@@ -83,7 +84,7 @@ def test_the_demo(browser: Browser, tmp_path: Path) -> None:
         wait_until_shut(page, lane)
         take("demo-lane-shut", lane)
         page.goto(lane)
-        page.get_by_role("button", name="Open the lane").click()
+        open_on_present_figures(page)
         close_and_open_again(page, lane)
         take("demo-lane-reopened", lane)
 
@@ -96,7 +97,7 @@ def test_the_replay(browser: Browser, tmp_path: Path) -> None:
         take("replay-lane-watching", "/lane")
         take("replay-shadow-report", shadow_report(page))
         page.goto("/lane")
-        page.get_by_role("button", name="Open the lane").click()
+        open_on_present_figures(page)
         lane = page.url
         take("replay-lane-open", lane)
         for _ in range(5):
@@ -105,5 +106,5 @@ def test_the_replay(browser: Browser, tmp_path: Path) -> None:
         wait_until_shut(page, lane)
         take("replay-lane-shut", lane)
         page.goto(lane)
-        page.get_by_role("button", name="Open the lane").click()
+        open_on_present_figures(page)
         take("replay-lane-reopened", lane)

@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import get_args
 
@@ -47,6 +48,10 @@ class DrawnSnapshot:
 
     number: int = 1
     published_at: datetime = NOW
+
+
+# A number of its own, since results are cached by it and the tests of one process share the caches.
+_NUMBERS = count(1_000_000)
 
 
 @dataclass(slots=True)
@@ -421,11 +426,12 @@ class _DrawnReader:
 
 def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
     """Put a world behind `scoring.queries.read` for one test; None: nothing was published yet."""
-    reader = _DrawnReader(DrawnSnapshot() if world else None)
+    reader = _DrawnReader(DrawnSnapshot(next(_NUMBERS)) if world else None)
     monkeypatch.setattr(middleware, "snapshot_reader", lambda: reader)
     monkeypatch.setattr(context, "_newest", None)
     held = (as_shown._queues, as_shown._approved, as_shown._changed, lane_heads._states, lane_heads._heads)
     held += (lane_offers._pasts, lane_offers._offers, audit._drawn, inbox._due, snoozing._states, objections._records)
+    held += (context._need_cache,)
     for kept in held:
         monkeypatch.setattr(kept, "get", lambda snapshot, key, make: make())  # a drawn one changes
     monkeypatch.setattr(read, "hidden_because", lambda snapshot, did: None)
