@@ -17,7 +17,7 @@ from triage.views import (
     setup,
     verify,
 )
-from triage.views.inbox import actions, bulk, diff, feed, inbox, labels, queue, vouching
+from triage.views.inbox import actions, bulk, diff, feed, inbox, labels, queue, quiet, vouching
 from triage.views.lanes import dashboard, lane, lists
 from triage.views.people import contributor, maintainers, people
 
@@ -92,6 +92,8 @@ urlpatterns = [
     path("settled", lists.settled, name="settled"),
     path("snoozed", lists.snoozed, name="snoozed"),
     path("snooze", lists.snooze, name="snooze"),
+    path("quiet", quiet.quiet, name="quiet"),
+    path("quiet/snooze", quiet.snooze_quiet, name="snooze_quiet"),
     path("filters/save", lists.save_filter, name="save_filter"),
     path("filters/delete", lists.drop_filter, name="drop_filter"),
     path("snooze/end", lists.show_now, name="show_now"),

@@ -1,4 +1,4 @@
-"""Read the lists beside the queue: approved, settled and unmarked pull requests, and the states that end a snooze.
+"""Read the lists beside the queue: approved, settled, unmarked and quiet pull requests, and what ends a snooze.
 
 For an approved one it also reads where on the forge it would be merged. All is read from a snapshot.
 """
@@ -305,11 +305,40 @@ where p.state = 'merged' and p.merge_proof = 'verified' and c.did <> $viewer
   and not exists (from pull_followups f where f.pull_uri = p.pull_uri)
 order by landed_at desc, p.pull_uri limit $most
 """
+# By the dates that people wrote, since a first reading sees everything at once. Flagged ones and those that the audit
+# drew and nobody answered are never among them: somebody has to read those.
+QUIET = f"""
+with spoken as (
+  select c.pull_uri, r.repo_key, greatest(p.opened_at,
+    (select max(coalesce(o.created_at, o.seen_at)) from pull_rounds o where o.pull_uri = c.pull_uri),
+    (select max(m.written_at) from comments m where m.subject_uri = c.pull_uri and m.deleted_at is null),
+    (select max(a.known_from) from maintainer_actions a where a.pull_uri = c.pull_uri)) as last_at
+  from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri
+  semi join watched_repositories w on w.repository_id = c.repository_id
+  join repositories r on r.repository_id = c.repository_id
+  where {KEY} <> 'needs_human' and not {SEALED}
+)
+select * from spoken where last_at < ? order by last_at, pull_uri
+"""
 ROW_STATES = f"""
 select c.pull_uri, c.record_cid, c.round, c.patch_id, {KEY} as lane,
   (select count(*) from comments m where m.subject_uri = c.pull_uri) as comments
 from current_decisions c where list_contains(?, c.pull_uri)
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """An open pull request with the time of the last round, comment or action on it, by the stream's clock."""
+
+    uri: str
+    repository_key: str
+    last_at: datetime
+
+
+def quiet(rows: Rows, since: datetime) -> tuple[Quiet, ...]:
+    """Return the open pull requests on which nothing happened since then, the longest first; no flagged ones."""
+    return tuple(Quiet(row["pull_uri"], row["repo_key"], row["last_at"]) for row in rows.rows(QUIET, [since]))
 
 
 @dataclass(frozen=True, slots=True)

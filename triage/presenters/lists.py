@@ -5,12 +5,13 @@ chance would follow it, and so measure nothing.
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
 from urllib.parse import parse_qsl
 
 from django.db import transaction
 from django.utils import timezone
 
-from ingest.store.snapshots import Snapshot
+from ingest.store.snapshots import PerSnapshot, Snapshot
 from scoring.formatting import visible
 from scoring.queries import read
 from scoring.queries.read import (
@@ -18,15 +19,18 @@ from scoring.queries.read import (
     Leaderboard,
     LeaderboardSort,
     QueueQuery,
+    Quiet,
     Subject,
 )
 from triage.access.permissions import Role, Roles
 from triage.access.requests import Request
 from triage.access.sign_in import person_of, viewer_did, viewing
+from triage.context import present
 from triage.forms.filters import QueueFilters, read_queue
 from triage.models import Person
 from triage.models.accounts import is_any
 from triage.presenters.queue import row_actions
+from triage.presenters.queue.queue import approved
 from triage.services import snoozing
 from triage.services.actions import ActionProblem
 from triage.services.audit import due_audits, hiding_audits
@@ -34,7 +38,11 @@ from triage.services.lane_closures import incidents_of
 from triage.services.objections import list_open
 
 MARKED = "select 1 from triage_action where kind = 'outcome' and outcome <> 'clean' and undone_at is null limit 1"
+QUIET_AFTER = timedelta(days=180)
 MOST_SAVED, NAME_LENGTH = 12, 40  # saved filters of one person, and characters of a name
+
+
+_quiet = PerSnapshot[tuple[Quiet, ...]](1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +94,17 @@ def audits_due(snapshot: Snapshot, roles: Roles) -> list[Subject]:
 def objections_due(snapshot: Snapshot, roles: Roles, viewer: str | None) -> int:
     """Count the open objections that the viewer may answer; nobody answers their own."""
     return sum(roles.role(key) >= Role.MAINTAINER and did != viewer for key, did, _ in list_open(snapshot))
+
+
+def quiet_pulls(snapshot: Snapshot, roles: Roles) -> list[Quiet]:
+    """Return the rows of the inbox that nobody touched for half a year, in repositories that the viewer maintains."""
+    if roles.highest() < Role.MAINTAINER:
+        return []
+    since = present(snapshot) - QUIET_AFTER
+    found = _quiet.get(snapshot, since.date(), lambda: read.quiet(snapshot, since))
+    aside = {one.pull_uri for one in snoozing.in_force(snapshot, timezone.now())}
+    aside |= {one.subject.uri for one in approved(snapshot)}
+    return [one for one in found if one.uri not in aside and roles.role(one.repository_key) >= Role.MAINTAINER]
 
 
 def saved_filters(viewer: object, filters: QueueFilters) -> tuple[SavedFilter, ...]:

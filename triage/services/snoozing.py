@@ -4,7 +4,7 @@ Snoozes are compared with the snapshot whenever the queue is read, so no row sta
 """
 
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 
 from django.db import transaction
@@ -50,18 +50,25 @@ def _start_of(day: date) -> datetime:
 
 
 def snooze(
-    person: Person, snapshot: Snapshot, row: QueueRow, seen: Seen, until: datetime | None, now: datetime
+    person: Person,
+    snapshot: Snapshot,
+    displayed: Collection[tuple[QueueRow, Seen]],
+    until: datetime | None,
+    now: datetime,
 ) -> None:
-    """Hide a row as displayed; raise Conflict where it has changed. The caller checks the role."""
-    state = read.row_states(snapshot, [row.uri]).get(row.uri)
-    if state is None or state.seen != seen:
-        raise Conflict(CHANGED, [row.uri])
-    author_fields = {"key": secrets.token_hex(16), "repo_key": row.repository_key, "person": person, "made_at": now}
-    version_fields = {"record_cid": seen.record_cid, "round": seen.round, "patch_id": seen.patch_id}
-    state_fields = {"until": until, "lane": state.lane, "comments": state.comments}
+    """Hide these rows as displayed, all or none; raise Conflict where one has changed. The caller checks the role."""
+    states = read.row_states(snapshot, [row.uri for row, _ in displayed])
+    changed = [row.uri for row, seen in displayed if row.uri not in states or states[row.uri].seen != seen]
+    if changed:
+        raise Conflict(CHANGED, changed)
     with transaction.atomic():
-        Snooze.objects.update_or_create(pull_uri=row.uri, defaults={**author_fields, **version_fields, **state_fields})
-        log_change(person, "row.snoozed", now, row.repository_key, row.uri, until=_until_words(until))
+        for row, seen in displayed:
+            state = states[row.uri]
+            made = {"key": secrets.token_hex(16), "repo_key": row.repository_key, "person": person, "made_at": now}
+            version = {"record_cid": seen.record_cid, "round": seen.round, "patch_id": seen.patch_id}
+            hides = {"until": until, "lane": state.lane, "comments": state.comments}
+            Snooze.objects.update_or_create(pull_uri=row.uri, defaults={**made, **version, **hides})
+            log_change(person, "row.snoozed", now, row.repository_key, row.uri, until=_until_words(until))
 
 
 def show_now(person: Person, snoozed: Snooze, now: datetime) -> None:
@@ -72,17 +79,20 @@ def show_now(person: Person, snoozed: Snooze, now: datetime) -> None:
 
 
 def take_back(person: Person, key: str, now: datetime) -> list[str]:
-    """Undo this person's snooze and return its at-uri; raise Conflict once its 10 seconds are over.
+    """Undo this person's snooze, with those made in the same click; raise Conflict once its 10 seconds are over.
 
-    [] where the key names no snooze.
+    Returns their at-uris, [] where the key names no snooze.
     """
     snoozed = Snooze.objects.filter(person=person, key=key).first() if key else None
     if snoozed is None:
         return []
     if now > snoozed.made_at + WINDOW:
         raise Conflict(TOO_LATE, [snoozed.pull_uri])
-    show_now(person, snoozed, now)
-    return [snoozed.pull_uri]
+    together = list(Snooze.objects.filter(person=person, made_at=snoozed.made_at))
+    with transaction.atomic():
+        for one in together:
+            show_now(person, one, now)
+    return [one.pull_uri for one in together]
 
 
 def made_since(person: Person, moment: datetime) -> list[Snooze]:
@@ -134,9 +144,11 @@ def snooze_words(snoozed: Snooze, with_name: bool = True) -> str:
     return f"Snoozed {_until_words(snoozed.until)}{by}"
 
 
-def offer_words(snoozed: Snooze, pull_name: str) -> str:
-    """Return the toast's words for a snooze of the pull request with this name."""
-    return f"Snoozed {pull_name} {_until_words(snoozed.until)}."
+def offer_words(snoozed: Sequence[Snooze], pull_name: str) -> str:
+    """Return the toast's words for the snoozes of one click; the first is of the pull request with this name."""
+    if len(snoozed) > 1:
+        return f"Snoozed {len(snoozed):,} pull requests until they change."
+    return f"Snoozed {pull_name} {_until_words(snoozed[0].until)}."
 
 
 def _until_words(until: datetime | None) -> str:

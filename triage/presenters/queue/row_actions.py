@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import blake2s
+from itertools import groupby
+from operator import attrgetter
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
@@ -254,7 +256,7 @@ def offers_to(request: Request, now: datetime) -> list[Offer]:
 
 
 def offers(viewer: Person, snapshot: Snapshot | None, now: datetime) -> list[Offer]:
-    """Return what the viewer can still undo, newest first; a bulk approval is one offer."""
+    """Return what the viewer can still undo, newest first; what one click did to several is one offer."""
     found: dict[str, list[Action]] = {}
     for action in actions.undoable(viewer, now):
         found.setdefault(action.batch or action.key, []).append(action)
@@ -271,15 +273,16 @@ def offers(viewer: Person, snapshot: Snapshot | None, now: datetime) -> list[Off
         Offer(row.key, sent_words(row, snapshot), _left_ms(row.due_at, now))
         for row in own_records.waiting_records(viewer, now)
     ]
-    snoozes = snoozing.made_since(viewer, now - actions.WINDOW)
+    recent = snoozing.made_since(viewer, now - actions.WINDOW)
+    clicks = [list(some) for _, some in groupby(recent, attrgetter("made_at"))]
     done = [
         Offer(
-            one.key,
-            snoozing.offer_words(one, named_pull(one.pull_uri, snapshot)),
-            _left_ms(one.made_at + actions.WINDOW, now),
+            some[0].key,
+            snoozing.offer_words(some, named_pull(some[0].pull_uri, snapshot)),
+            _left_ms(some[0].made_at + actions.WINDOW, now),
             False,
         )
-        for one in snoozes
+        for some in clicks
     ]
     return sorted([*done, *waiting], key=lambda one: one.left_ms, reverse=True)
 

@@ -300,7 +300,7 @@ def snooze(request: Request, snapshot: Snapshot) -> HttpResponse:
     following = next_uri(request, snapshot, row.uri, now)
     until = snoozing.read_until(request.POST.get("until", ""), request.POST.get("day", ""), now)
     try:
-        snoozing.snooze(person, snapshot, row, read_seen(request.POST.dict()), until, now)
+        snoozing.snooze(person, snapshot, [(row, read_seen(request.POST.dict()))], until, now)
     except Conflict as conflict:
         return answer_conflict(request, snapshot, conflict, now)
     if request.htmx.target == PANE:
