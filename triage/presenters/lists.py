@@ -5,7 +5,7 @@ chance would follow it, and so measure nothing.
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from urllib.parse import parse_qsl
 
 from django.db import transaction
@@ -25,7 +25,6 @@ from scoring.queries.read import (
 from triage.access.permissions import Role, Roles
 from triage.access.requests import Request
 from triage.access.sign_in import person_of, viewer_did, viewing
-from triage.context import present
 from triage.forms.filters import QueueFilters, read_queue
 from triage.models import Person
 from triage.models.accounts import is_any
@@ -96,11 +95,11 @@ def objections_due(snapshot: Snapshot, roles: Roles, viewer: str | None) -> int:
     return sum(roles.role(key) >= Role.MAINTAINER and did != viewer for key, did, _ in list_open(snapshot))
 
 
-def quiet_pulls(snapshot: Snapshot, roles: Roles) -> list[Quiet]:
+def quiet_pulls(snapshot: Snapshot, roles: Roles, now: datetime) -> list[Quiet]:
     """Return the rows of the inbox that nobody touched for half a year, in repositories that the viewer maintains."""
     if roles.highest() < Role.MAINTAINER:
         return []
-    since = present(snapshot) - QUIET_AFTER
+    since = now - QUIET_AFTER
     found = _quiet.get(snapshot, since.date(), lambda: read.quiet(snapshot, since))
     aside = {one.pull_uri for one in snoozing.in_force(snapshot, timezone.now())}
     aside |= {one.subject.uri for one in approved(snapshot)}

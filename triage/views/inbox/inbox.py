@@ -114,7 +114,7 @@ def _lists(request: Request, snapshot: Snapshot, filters: QueueFilters) -> dict[
         "lane_head": lane_heads.lane_head(snapshot, roles, filters.repository, present(snapshot)),
         "lane_offer": lane_offers.offered(snapshot, roles, filters.repository),
         "like_these": reports.like_these(lane),
-        "quiet": 0 if filters.narrowed else len(lists.quiet_pulls(snapshot, roles)),
+        "quiet": 0 if filters.narrowed else len(lists.quiet_pulls(snapshot, roles, present(snapshot))),
     }
     first = next((row for row in listed if not acts[row.uri].is_decided), None)
     if first and not filters.opened:

@@ -28,7 +28,7 @@ from triage.views.lanes.lists import PAGE, for_any_maintainer
 def quiet(request: Request, snapshot: Snapshot) -> HttpResponse:
     """List what nobody touched for half a year, the longest first; flagged ones and unanswered audits are not there."""
     filters = read_list(request.GET)
-    page = Paginator(lists.quiet_pulls(snapshot, viewing(request)), PAGE).get_page(filters.page)
+    page = Paginator(lists.quiet_pulls(snapshot, viewing(request), present(snapshot)), PAGE).get_page(filters.page)
     states = read.row_states(snapshot, [one.uri for one in page])
     shown = {row.uri: row for row in as_shown.pulls(snapshot, list(states))}
     items = [
@@ -47,7 +47,7 @@ def quiet(request: Request, snapshot: Snapshot) -> HttpResponse:
 def snooze_quiet(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Snooze the ticked rows until they change, all or none; 409 where one changed since it was displayed."""
     wanted = {one.uri: one.seen for one in map(read_choice, request.POST.getlist("pull")[: PAGE + 1])}
-    offered = {one.uri for one in lists.quiet_pulls(snapshot, viewing(request))}
+    offered = {one.uri for one in lists.quiet_pulls(snapshot, viewing(request), present(snapshot))}
     if not 0 < len(wanted) <= PAGE:
         raise ActionProblem(f"Tick 1 to {PAGE} pull requests first. Nothing was snoozed.")
     person, now = require(request, "", Role.VIEWER), timezone.now()
