@@ -35,70 +35,84 @@ def what_would_hold(inputs: Inputs, paths: Sequence[str] = ()) -> tuple[Tightene
     """
     if judge_inputs(inputs).lane is not Lane.FAST_LANE:
         return ()
-    tightened = []
-    for rule, before, after, changed in _variants(inputs, paths):
-        verdict = judge_inputs(changed)
+    found = []
+    for rule, before, after in _find_rules(inputs, paths):
+        verdict = judge_inputs(_tighten(inputs, rule, after, paths))
         if verdict.lane is not Lane.FAST_LANE:
-            tightened.append(TightenedRule(rule, before, after, verdict.reasons[0]))
-    return tuple(tightened)
+            found.append(TightenedRule(rule, before, after, verdict.reasons[0]))
+    return tuple(found)
 
 
-Variant = tuple[str, Param, Param, Inputs]  # rule, before, after, the inputs under the tightened rule
+def holds_too(tightened: TightenedRule, inputs: Inputs, same_paths: Sequence[str] = ()) -> bool:
+    """Return whether that rule keeps another change out of the fast lane too.
+
+    `same_paths` are the files that both touch.
+    """
+    if tightened.rule == "never_fast_paths" and not same_paths:
+        return False
+    return judge_inputs(_tighten(inputs, tightened.rule, tightened.after, same_paths)).lane is not Lane.FAST_LANE
 
 
-def _variants(inputs: Inputs, paths: Sequence[str]) -> Iterator[Variant]:
-    yield from _tighten_figures(inputs)
-    yield from _tighten_account_rules(inputs)
+def _find_rules(inputs: Inputs, paths: Sequence[str]) -> Iterator[tuple[str, Param, Param]]:
+    """Yield each rule with its value and a value that may stop this change."""
+    yield from _find_figures(inputs)
+    yield from _find_account_rules(inputs)
     for name in (*CONDITIONS, "certificate"):
         if name not in inputs.thresholds.conditions:
-            conditions = (*inputs.thresholds.conditions, name)
-            yield "condition", None, name, _with(inputs, conditions=conditions)
-    yield from _tighten_circumstances(inputs, paths)
+            yield "condition", None, name
+    if paths:
+        yield "never_fast_paths", None, ", ".join(paths[:3])
+    if inputs.circumstances.tier == "public":
+        yield "tier", "public", "sensitive"
+    draw = inputs.circumstances.draw
+    yield "audit", draw.odds if draw else None, 1.0
 
 
-def _tighten_figures(inputs: Inputs) -> Iterator[Variant]:
-    """Move the bounds of P(clean), content risk and trust just out of reach."""
+def _find_figures(inputs: Inputs) -> Iterator[tuple[str, Param, Param]]:
+    """Yield the bounds of P(clean), content risk and trust, which can move just out of reach."""
     thresholds, trust = inputs.thresholds, inputs.evidence.structural_trust
     probability = judge_inputs(inputs).estimate.probability
     if probability is not None and probability < 1:
-        yield "t_high", thresholds.t_high, probability, _with(inputs, t_high=nextafter(probability, 1.0))
+        yield "t_high", thresholds.t_high, probability
     if inputs.content is not None and inputs.content.risk > 0:
-        risk = inputs.content.risk
-        yield "r_low", thresholds.r_low, risk, _with(inputs, r_low=nextafter(risk, 0.0))
+        yield "r_low", thresholds.r_low, inputs.content.risk
     if trust < 1:
-        yield "trust", thresholds.trust, trust, _with(inputs, trust=nextafter(trust, 1.0))
+        yield "trust", thresholds.trust, trust
     if not thresholds.two_ways:
-        yield "two_ways", None, None, _with(inputs, two_ways=True)
+        yield "two_ways", None, None
 
 
-def _tighten_account_rules(inputs: Inputs) -> Iterator[Variant]:
-    """Ask for a longer wait after a change of an account, and for a shorter silence."""
+def _find_account_rules(inputs: Inputs) -> Iterator[tuple[str, Param, Param]]:
+    """Yield a longer wait after a change of an account, and a shorter silence."""
     thresholds, around = inputs.thresholds, inputs.circumstances
     days = min((change.days for change in around.account_changes or ()), default=None)
     if days is not None:
-        needed = days + 1
-        yield (
-            "account_change_days",
-            thresholds.account_change_days,
-            needed,
-            _with(inputs, account_change_days=needed),
-        )
+        yield "account_change_days", thresholds.account_change_days, days + 1
     if around.silent_days:
-        silent = around.silent_days
-        yield "silent_days", thresholds.silent_days, silent, _with(inputs, silent_days=silent)
+        yield "silent_days", thresholds.silent_days, around.silent_days
 
 
-def _tighten_circumstances(inputs: Inputs, paths: Sequence[str]) -> Iterator[Variant]:
-    """Apply what the maintainers could have set for this repository."""
+def _tighten(inputs: Inputs, rule: str, after: Any, paths: Sequence[str]) -> Inputs:
+    """Return the inputs under the tightened rule; `paths` are those that the maintainers would have listed."""
     around = inputs.circumstances
-    if paths:
-        touched = tuple(PATTERN + path for path in paths)
-        changed = replace(inputs, circumstances=replace(around, touched=touched))
-        yield "never_fast_paths", None, ", ".join(paths[:3]), changed
-    if around.tier == "public":
-        yield "tier", "public", "sensitive", replace(inputs, circumstances=replace(around, tier="sensitive"))
-    odds = around.draw.odds if around.draw else None
-    yield "audit", odds, 1.0, replace(inputs, circumstances=replace(around, draw=Draw(True, 1.0)))
+    match rule:
+        case "t_high" | "trust":
+            return _with(inputs, **{rule: nextafter(after, 1.0)})
+        case "r_low":
+            return _with(inputs, r_low=nextafter(after, 0.0))
+        case "two_ways":
+            return _with(inputs, two_ways=True)
+        case "account_change_days" | "silent_days":
+            return _with(inputs, **{rule: after})
+        case "condition":
+            return _with(inputs, conditions=(*inputs.thresholds.conditions, after))
+        case "never_fast_paths":
+            touched = tuple(PATTERN + path for path in paths)
+            return replace(inputs, circumstances=replace(around, touched=touched))
+        case "tier":
+            return replace(inputs, circumstances=replace(around, tier="sensitive"))
+        case _:
+            return replace(inputs, circumstances=replace(around, draw=Draw(True, 1.0)))
 
 
 def _with(inputs: Inputs, **thresholds: Any) -> Inputs:

@@ -16,7 +16,7 @@ from ingest.json_decoding import decode_json
 from ingest.store.transaction import Rows
 from scoring.explain.sentences import sentence
 from scoring.formatting import display_name, percent, percent_interval, risk_percent, visible_name
-from scoring.gate.counterfactual import TightenedRule, what_would_hold
+from scoring.gate.counterfactual import TightenedRule, holds_too, what_would_hold
 from scoring.gate.decide import GATE_VERSION, judge_inputs, read_inputs
 from scoring.pipeline.interventions import IN_FORCE, MERGED
 from scoring.pipeline.lane_history import PASSED
@@ -168,7 +168,7 @@ PATHS = "select paths from touched_files where pull_uri = ? and patch_ref = ?"
 # Pull requests that were fast-laned since, push-holders' own apart, each by its newest decision of that lane.
 FAST_LANED = f"""
 select s.pull_uri, s.contributor_id, s.repository_id, s.model_version, s.inputs, s.as_of, p.title, p.state,
-  coalesce(r.name, r.repo_key) as repository_name, coalesce(list_has_any(t.paths, $paths), false) as same_paths,
+  coalesce(r.name, r.repo_key) as repository_name, coalesce(list_intersect(t.paths, $paths), []) as same_paths,
   exists (from approvals a where a.pull_uri = s.pull_uri and a.state <> 'voided') as is_approved
 from scores s join pull_requests p on p.pull_uri = s.pull_uri
 join repositories r on r.repository_id = s.repository_id
@@ -208,6 +208,18 @@ class LikeIt:
     is_approved: bool
     as_of: datetime
     shares: tuple[Shared, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A rule that would have held it, and its price: the others of that repository's lane that it `holds` too.
+
+    `others` are those that were compared: at most LISTED, the newest.
+    """
+
+    rule: TightenedRule
+    holds: int
+    others: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +263,7 @@ class Incident:
     data_version: int | None
     model_version: str
     is_named: bool
-    would_hold: tuple[TightenedRule, ...]
+    would_hold: tuple[Hold, ...]  # those that hold fewest others first
     like_it: tuple[LikeIt, ...]  # at most LISTED, those that share most first
     shared: Mapping[Shared, int]  # how many share each, listed or not
     budget: BudgetState
@@ -270,7 +282,8 @@ def incident(rows: Rows, uri: str, now: datetime) -> Incident | None:
     inputs = read_inputs(row["inputs"]) if row["inputs"] else None
     paths = rows.value(PATHS, [uri, approval["patch_ref"]]) or []
     path = inputs.evidence.path if inputs else ()
-    like_it, shared = _similar(rows, row, _voucher_name(path), paths, now)
+    recent = rows.rows(FAST_LANED, {"uri": uri, "since": now - SPAN, "paths": list(paths)})
+    like_it, shared = _similar(rows, recent, row, _voucher_name(path))
     return Incident(
         uri=uri,
         author=people[approval["author_id"]],
@@ -285,7 +298,7 @@ def incident(rows: Rows, uri: str, now: datetime) -> Incident | None:
         data_version=row["data_version"],
         model_version=row["model_version"],
         is_named=row["is_named"],
-        would_hold=(what_would_hold(inputs, paths) if inputs else ()),
+        would_hold=_holds(recent, row, what_would_hold(inputs, paths)) if inputs else (),
         like_it=like_it,
         shared=shared,
         budget=_budget(rows, row, now),
@@ -303,10 +316,18 @@ def _voucher(rows: Rows, author: int, name: str) -> Person | None:
     return Person(matches[0]["did"], name) if len(matches) == 1 else None
 
 
+def _holds(
+    recent: Sequence[Mapping[str, Any]], wrong: Mapping[str, Any], rules: Sequence[TightenedRule]
+) -> tuple[Hold, ...]:
+    here = [row for row in recent if row["repository_id"] == wrong["repository_id"] and row["inputs"]][:LISTED]
+    others = [(read_inputs(row["inputs"]), row["same_paths"]) for row in here]
+    held = [Hold(rule, sum(holds_too(rule, *one) for one in others), len(others)) for rule in rules]
+    return tuple(sorted(held, key=lambda hold: hold.holds))
+
+
 def _similar(
-    rows: Rows, wrong: Mapping[str, Any], voucher: str, paths: Sequence[str], now: datetime
+    rows: Rows, recent: Sequence[Mapping[str, Any]], wrong: Mapping[str, Any], voucher: str
 ) -> tuple[tuple[LikeIt, ...], dict[Shared, int]]:
-    recent = rows.rows(FAST_LANED, {"uri": wrong["pull_uri"], "since": now - SPAN, "paths": list(paths)})
     similar = [(row, shares) for row in recent if (shares := _shared_traits(row, wrong, voucher))]
     shared: dict[Shared, int] = {name: sum(name in shares for _, shares in similar) for name in SHARES}
     nearest = sorted(similar, key=lambda entry: [name not in entry[1] for name in SHARES])[:LISTED]
@@ -332,7 +353,7 @@ def _shared_traits(row: Mapping[str, Any], wrong: Mapping[str, Any], voucher: st
     shares: dict[Shared, bool] = {
         "author": row["contributor_id"] == wrong["contributor_id"],
         "voucher": bool(voucher) and their_voucher == voucher,
-        "paths": row["same_paths"] and row["repository_id"] == wrong["repository_id"],
+        "paths": bool(row["same_paths"]) and row["repository_id"] == wrong["repository_id"],
         "model": row["model_version"] == wrong["model_version"],
     }
     return tuple(name for name in SHARES if shares[name])

@@ -38,6 +38,7 @@ from scoring.queries.read import (
     Answers,
     BudgetState,
     ContributorScore,
+    Hold,
     Person,
     Shared,
     TrainingNeed,
@@ -81,9 +82,10 @@ def is_worth_setting(rule: TightenedRule) -> bool:
     return least is None or number_of(rule.after) >= least
 
 
-def tightened_words(one: TightenedRule) -> str:
-    """Describe one rule that would have stopped it, as a clause."""
-    return WORDS[one.rule](one.before, one.after)
+def hold_words(hold: Hold) -> str:
+    """Describe one rule that would have held it, as a clause, with how many others it holds too."""
+    words = WORDS[hold.rule.rule](hold.rule.before, hold.rule.after)
+    return f"{words}: {hold.holds:,} of {hold.others:,} others" if hold.others else words
 
 
 def budget_words(state: BudgetState) -> str:

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.gate.counterfactual import what_would_hold
+from scoring.gate.counterfactual import holds_too, what_would_hold
 from scoring.gate.decide import ORDINARY, Inputs, judge_inputs, read_inputs
 from scoring.pipeline.decisions import to_json
+from scoring.queries.read import Hold
 from scoring.thresholds import CONDITIONS, Thresholds
 from scoring.types import AccountChange, Content, Draw, Evidence, Lane
-from triage.presenters.text import tightened_words
+from triage.presenters.text import hold_words
 
 KNOWN = Evidence(clean=40, structural_trust=0.8, path=("ana.test", "mara.test"), distance=1)
 CLEAR = Content(risk=0.1, recommended=False)
@@ -47,6 +48,29 @@ def test_a_rule_that_could_not_have_held_it_is_not_named() -> None:
     assert "r_low" not in named
     assert "trust" not in named
     assert "never_fast_paths" not in named
+
+
+def test_a_rule_holds_another_change_only_where_its_figures_are_no_better() -> None:
+    better = replace(FAST, evidence=replace(KNOWN, clean=400, structural_trust=0.95), content=replace(CLEAR, risk=0.0))
+    held = {one.rule: holds_too(one, better) for one in what_would_hold(FAST, ("a.py",))}
+    assert held == {
+        "t_high": False,
+        "r_low": False,
+        "trust": False,
+        "condition": True,
+        "never_fast_paths": False,
+        "tier": True,
+        "audit": True,
+    }
+    (paths,) = (one for one in what_would_hold(FAST, ("a.py",)) if one.rule == "never_fast_paths")
+    assert holds_too(paths, better, ("a.py",))
+
+
+def test_the_price_of_a_rule_stands_beside_it() -> None:
+    (tier,) = (one for one in what_would_hold(FAST) if one.rule == "tier")
+    words = "the repository in the sensitive tier, which asks for an attestation"
+    assert hold_words(Hold(tier, 21, 1033)) == f"{words}: 21 of 1,033 others"
+    assert hold_words(Hold(tier, 0, 0)) == words, "nothing to compare with"
 
 
 def test_a_condition_that_was_switched_off_is_named_only_where_it_was_not_met() -> None:
@@ -94,4 +118,5 @@ def test_whatever_was_fast_laned_stored_inputs_give_the_same_answer_in_words(
     found = what_would_hold(stored, ("a.py",))
     assert found == what_would_hold(inputs, ("a.py",))
     assert {"audit", "tier", "never_fast_paths"} <= {one.rule for one in found}
-    assert all(tightened_words(one) for one in found)
+    assert all(hold_words(Hold(one, 0, 0)) for one in found)
+    assert all(holds_too(one, stored, ("a.py",)) for one in found), "what holds a change holds its like"

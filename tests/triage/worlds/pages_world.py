@@ -291,6 +291,10 @@ class DrawnWorld:
         waits = (NOW - timedelta(days=3), NOW - timedelta(days=16))
         return read.Fare(True, newcomers, *waits, 7, 2.5), read.Fare(False, regulars, *waits, 0, None)
 
+    def quiet(self, snapshot: object, since: datetime) -> tuple[read.Quiet, ...]:
+        """Nothing is that old."""
+        return ()
+
     def training_need(self, snapshot: object, now: datetime, folder: Path, days: int, window: int) -> read.TrainingNeed:
         """Twelve settled; the worker is due in two days, or never trains."""
         return read.TrainingNeed(12, 3, days, NOW + timedelta(days=2))
@@ -438,7 +442,7 @@ def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
     pages = ("queue", "pull", "leaderboard", "dashboard", "contributor")
     pages += ("pulls", "subjects", "decided_subjects", "labels", "lanes", "changed_after", "approved")
     pages += ("past_actions", "taken_keys", "content_review", "change_facts", "forge_home", "newest_patch", "reread")
-    pages += ("upstream_facts",)
+    pages += ("upstream_facts", "quiet")
     pages += (
         "rounds",
         "explain_trust",

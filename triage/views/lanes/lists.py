@@ -114,7 +114,7 @@ def incident(request: Request, snapshot: Snapshot, key: str) -> HttpResponse:
         "reasons": [visible(explain.sentence(reason)) for reason in reasons],
         "hidden_authors": hidden,
         "would_hold": [
-            incident_words.tightened_words(item) for item in details.would_hold if incident_words.is_worth_setting(item)
+            incident_words.hold_words(item) for item in details.would_hold if incident_words.is_worth_setting(item.rule)
         ],
         "like_it": [(item, [incident_words.SHARE_WORDS[name] for name in item.shares]) for item in details.like_it],
         "shared": [(words, details.shared[name]) for name, words in incident_words.SHARE_WORDS.items()],
