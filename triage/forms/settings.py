@@ -29,6 +29,14 @@ LABELS: Mapping[str, str] = {
     "organisation_domains": "Accepted organisation domains",
     "shadow": "Only watching",
 }
+# The field that each part of the form begins with.
+PARTS: Mapping[str, str] = {
+    "budget": "How much the fast lane risks",
+    "tier": "Review and publishing",
+    "seeds_added": "People",
+    "never_fast_paths": "Files",
+    "accepted_issuers": "Attestations in the sensitive tier",
+}
 BUDGETS = ("budget", "alarm_budget")
 BOUNDS: Mapping[str, str] = {
     "budget": "The share of bad ones that you accept among all that the lane lets through. A lane that is open on an "
@@ -95,6 +103,7 @@ class Field:
     default: str = ""
     people: tuple[tuple[str, str], ...] = ()
     choices: tuple[tuple[str, str], ...] = ()
+    part: str = ""  # the heading above it, "" where it belongs to the part before
 
 
 def form_fields(
@@ -109,7 +118,10 @@ def form_fields(
     `site` are the site's own values in words, `names` those of the known DIDs.
     """
     fields = [_field(name, typed.get(name, "")[:TYPED], problems.get(name, "")) for name in LABELS if name != "shadow"]
-    return tuple(replace(field, **_present_value(field.name, current, site, names)) for field in fields)
+    return tuple(
+        replace(field, part=PARTS.get(field.name, ""), **_present_value(field.name, current, site, names))
+        for field in fields
+    )
 
 
 def _present_value(

@@ -275,6 +275,20 @@ def _larger_budget_words(curve: LaneCurve) -> str:
     return f"More settled ones can change that; no budget up to {most} % does now."
 
 
+BUDGETS_SHOWN = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
+
+
+def budget_effects(curve: LaneCurve, budget: float) -> list[tuple[str, str, str, bool]]:
+    """Return for some budgets, and the one in force (marked by True), how many pass and how many of these are bad."""
+    effects = []
+    for one in sorted({*BUDGETS_SHOWN, budget}):
+        offer = offer_of(curve, one)
+        passed = f"{count_words(offer.let_through)} of {count_words(offer.cases)}" if offer else "none"
+        bad = f"{count_words(offer.bad) if offer.bad else 'none'}, up to {bad_bound(offer.bad_high)}" if offer else ""
+        effects.append((percent_in_full(one), passed, bad, one == budget))
+    return effects
+
+
 def untried_words(curve: LaneCurve | None, budget: float, fewest: int, a_month: float) -> str:
     """Say how many settled pull requests are missing before a threshold can be tried, and how long they take."""
     cases = ceil(curve.cases) if curve else 0

@@ -34,12 +34,13 @@ from triage.forms.settings import (
     typed_of,
     with_dids,
 )
+from triage.presenters import lane as lane_words
 from triage.presenters.contributor import signal_rows
 from triage.services.estimated_lanes import end_by_watching
 from triage.services.names import names
 from triage.services.repository_settings import MAY_CHANGE, ChangedMeanwhile, history, newest, save
 from triage.views.inbox.queue import first_run
-from triage.views.lanes.lane_offers import shadow_offer
+from triage.views.lanes.lane_offers import lane_address, past_of, shadow_offer
 
 NONE: Mapping[str, str] = MappingProxyType({})
 SAVED = "Saved. The worker applies it within seconds and decides every open pull request here again."
@@ -133,7 +134,23 @@ def _page(
         "report": read.shadow_report(request.snapshot, repository.key) if request.snapshot else None,
         "lane_offer": shadow_offer(request.snapshot, repository) if asks and request.snapshot else None,
     }
-    return render(request, "settings/repository_settings.html", shown, **options)
+    return render(
+        request, "settings/repository_settings.html", shown | _budgets(request, repository, may_change), **options
+    )
+
+
+def _budgets(request: Request, repository: WatchedRepository, may_change: bool) -> dict[str, object]:
+    """Return what other budgets would do, for whoever may choose one; no effects where nothing can be estimated."""
+    past = past_of(request.snapshot, repository.key) if request.snapshot and may_change else None
+    curve = past.spoken if past else None
+    if past is None or curve is None:
+        return {"effects": []}
+    effects = lane_words.budget_effects(curve, past.budget)
+    return {
+        "effects": effects,
+        "source": lane_words.SOURCES[curve.source],
+        "lane_address": lane_address(past.repository.key),
+    }
 
 
 def _fields(

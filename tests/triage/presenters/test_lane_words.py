@@ -109,6 +109,17 @@ def test_where_nothing_can_be_offered_the_words_say_what_is_missing() -> None:
     assert "At every threshold more than 5 % of them were bad." in lane_words.nothing_words(curve("own", 9.0), 0.05, 30)
 
 
+def test_each_budget_says_what_it_would_let_through_and_which_is_in_force() -> None:
+    able = replace(curve(), points=(LanePoint(0.9, 20.0, 2.1, 3, 0.0, 0.28), LanePoint(0.8, 40.0, 5.0, 6, 0.0, 0.29)))
+    effects = lane_words.budget_effects(able, 0.11)
+    assert [budget for budget, *_ in effects] == ["2 %", "5 %", "10 %", "11 %", "15 %", "20 %", "30 %"]
+    assert [budget for budget, _, _, is_present in effects if is_present] == ["11 %"]
+    told = {budget: (passed, bad) for budget, passed, bad, _ in effects}
+    assert told["10 %"] == ("none", "")
+    assert told["11 %"] == ("20 of 100", "2, up to 28.0 %")
+    assert told["15 %"] == ("40 of 100", "5, up to 29.0 %")
+
+
 def row(agreement: Agreement) -> LaneRow:
     return LaneRow("at://x", NOW, "Mend", 1, Person("did:plc:x", "x"), None, "open", agreement)
 
