@@ -202,14 +202,11 @@ def send_wish(request: Request, did: str) -> HttpResponse:
 
 
 def _saved(request: Request, did: str, speaker: Speaker, sentence: str) -> HttpResponse:
-    """Say that it is saved, with a link back to the page of the form."""
+    """Show the page of the form again, which says that it is saved."""
+    messages.info(request, sentence)
     if speaker.source == Objection.Source.MAINTAINER:
-        back = reverse("contributor", args=[did])
-    else:
-        back = _page_of(did, "", request.POST.get("link", ""), speaker.link)
-    link_words = "Back to the contributor" if speaker.source == Objection.Source.MAINTAINER else "Back to your page"
-    shown = {"title": "Saved", "sentence": sentence, "back": back, "back_name": link_words}
-    return _unlisted(render(request, "rights/said.html", shown))
+        return redirect("rights", did)
+    return redirect(_page_of(did, "", request.POST.get("link", ""), speaker.link))
 
 
 def _page_of(did: str, uri: str, token: str, link: ContributorLink | None) -> str:
