@@ -107,8 +107,8 @@ def test_a_contributor_needs_no_link_for_their_page_their_objection_and_their_wi
     for words in ("Mend the lamp", "Why", "What helps", "Everything stored", "Leave me out"):
         assert words in page
     assert "Mend the lamp" in text(mara.get(f"/me/pull/{OFFERED}"))
-    assert mara.post(f"/c/{MARA}/objection", {"text": "Read it again.", "pull": OFFERED}).status_code == 200
-    assert mara.post(f"/c/{MARA}/leaderboard", {"out": "yes"}).status_code == 200
+    assert mara.post(f"/c/{MARA}/objection", {"text": "Read it again.", "pull": OFFERED}).status_code == 302
+    assert mara.post(f"/c/{MARA}/leaderboard", {"out": "yes"}).status_code == 302
     assert (Objection.objects.get().source, LeaderboardWish.objects.get().left_out) == ("self", True)
     assert "Read it again." in text(mara.get("/me"))
     assert '"did":' in text(mara.get("/me?form=json"))
