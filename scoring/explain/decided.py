@@ -330,7 +330,7 @@ LANE_CLAUSES: Mapping[str, Callable[[Params], str]] = {
     "newer_round": lambda params: f"Round {count_of(params['newest']) + 1} not scanned yet",
     "no_content_verdict": lambda params: "Content review not finished",
     "content_partly_read": lambda params: f"Only {percent(number_of(params['coverage']))} could be scanned",
-    "back_from_silence": lambda params: "Back after a long time: always reviewed",
+    "back_from_silence": lambda params: "Sent right after a long absence",
     "signature_unchecked": lambda params: "Signatures not checked yet",
     "trusted_denouncers": lambda params: (
         "1 trusted person warns about them"

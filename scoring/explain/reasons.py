@@ -106,7 +106,8 @@ def _days(days: Param) -> str:
 
 
 def _say_silence(params: Params) -> str:
-    return f"Back after {_days(params['days'])} away; fast lane again {_days(params['needed'])} after the return."
+    days, needed = _days(params["days"]), _days(params["needed"])
+    return f"Sent right after {days} away; a round that they send {needed} after the return can be fast lane."
 
 
 def _say_usually(params: Params) -> str:

@@ -380,7 +380,7 @@ PLAIN_SENTENCES: Mapping[str, str] = {
     "threshold_estimated": "The fast lane's threshold is estimated, not certified.",
     "certificate_required": "The fast lane here needs a certificate, and there is none.",
     "account_changed": "An account behind this change changed lately.",
-    "back_from_silence": "Back after a long time away.",
+    "back_from_silence": "Sent right after a long absence.",
     "returned_differently": "Back after some time, and not quite as before: worth a look.",
     "signature_missing": "The contributor usually signs commits; this is not signed.",
     "signing_key_unknown": "The contributor usually signs commits; this is signed with another key.",

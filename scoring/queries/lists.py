@@ -306,7 +306,7 @@ where p.state = 'merged' and p.merge_proof = 'verified' and c.did <> $viewer
 order by landed_at desc, p.pull_uri limit $most
 """
 # By the dates that people wrote, since a first reading sees everything at once. Flagged ones and those that the audit
-# drew and nobody answered are never among them: somebody has to read those.
+# drew and nobody answered are never among them: somebody has to read those. Push-holders look after their own.
 QUIET = f"""
 with spoken as (
   select c.pull_uri, r.repo_key, greatest(p.opened_at,
@@ -316,7 +316,7 @@ with spoken as (
   from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri
   semi join watched_repositories w on w.repository_id = c.repository_id
   join repositories r on r.repository_id = c.repository_id
-  where {KEY} <> 'needs_human' and not {SEALED}
+  where {KEY} not in ('needs_human', 'own') and not {SEALED}
 )
 select * from spoken where last_at < ? order by last_at, pull_uri
 """

@@ -114,8 +114,8 @@ def record_words(offer: Offer, has_model: bool) -> str:
         return "Other projects are a poor guide: where some suggested 14 % bad, it was 34 % in projects left out."
     if not has_model:
         return (
-            "These chances are each person's own record, weighed with the average. That is too optimistic: on recorded "
-            "history 20 % were bad where it said 7 %."
+            "These chances are each person's own record, weighed with the average. On the recorded history of other "
+            "projects that was too optimistic: 20 % were bad where it said 7 %."
         )
     return "On recorded history 1.4 to 4.3 times as many were bad as counted. 1 year in 10 was above the interval."
 

@@ -382,7 +382,8 @@ def _row_judgement(row: QueueRow, more: Expanded) -> Judgement:
     made = judgement(row.verdict, row.path, row.content_risk is not None, more.explained, row.shadow, more.exact)
     if row.hidden_by:
         made = replace(made, interval=f"{hidden_words(row.hidden_by)}.", missing=())
-    beside = ((CLAIMED, row.claim), (TESTS_FAIL, row.ci == "failed"))
+    is_told = any(reason.code == "tests_failed" for reason in row.verdict.reasons)
+    beside = ((CLAIMED, row.claim), (TESTS_FAIL, row.ci == "failed" and not is_told))
     return replace(made, reasons=(*made.reasons, *(words for words, holds in beside if holds)))
 
 

@@ -27,7 +27,7 @@ from triage.access.sign_in import viewing
 from triage.context import present
 from triage.diff_page.facts import UNREADABLE, round_words, state_words, why_missing
 from triage.diff_page.page import DiffPage, Dismissals, change_page, comparison_page
-from triage.models import OwnRecord, Person
+from triage.models import Action, OwnRecord, Person
 from triage.presenters.lists import hiding_audits
 from triage.presenters.peers import PeerView, opinion_view
 from triage.presenters.queue import queue as as_shown
@@ -266,6 +266,7 @@ def history(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
         "subject": subject,
         "hidden": hidden,
         "past": past,
+        "was_approved": Action.objects.filter(kind=Action.Kind.APPROVE, pull_uri=uri, undone_at=None).exists(),
         "lines": _timeline(request, snapshot, subject, past, may_read_notes),
         "trouble": read.troubles_in_words(snapshot, [uri]).get(uri),
         "counted": read.outcome_in_words(snapshot, uri),

@@ -1,5 +1,6 @@
 """Open pull requests on which nothing happened for half a year, and snoozing several of them at once."""
 
+from django.conf import settings
 from django.core.paginator import Paginator
 from django.http import HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
@@ -40,7 +41,11 @@ def quiet(request: Request, snapshot: Snapshot) -> HttpResponse:
         for one in page
         if one.uri in shown
     ]
-    return render(request, "lists/quiet.html", {"filters": filters, "page": page, "items": items, "ci_words": CI_BRIEF})
+    return render(
+        request,
+        "lists/quiet.html",
+        {"filters": filters, "page": page, "items": items, "ci_words": CI_BRIEF, "recorded": settings.STREAM_CLOCK},
+    )
 
 
 @acting_page
