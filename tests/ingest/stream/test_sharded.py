@@ -4,6 +4,7 @@ import json
 import random
 import subprocess
 import sys
+from bisect import bisect_left
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,7 @@ from tests.waiting import wait_for
 from trustsite.standins.jetstream import Jetstream
 from trustsite.standins.recording import make_recording
 
+AHEAD = 20  # windows that a reader has still to write when it is killed
 UNREADABLE = b'{"did": "did:plc:'
 
 
@@ -80,22 +82,24 @@ def test_four_readers_with_kills_end_with_the_tables_of_one_reader(tmp_path: Pat
     frames = [*recorded.frames[:300], UNREADABLE, *recorded.frames[300:]]
     last = frame_of(STRANGER, recorded.last_time_us + 2 * WINDOW_US)  # closes the windows of all others
     recording = make_recording([*frames, last], {}, recorded.people, recorded.repositories)
-    windows = len({time_us // WINDOW_US for time_us in recording.times[:-1]})
+    begins = sorted({time_us // WINDOW_US for time_us in recording.times[:-1]})
     drawn, interrupted = random.Random(26), 0
-    kills = sorted((drawn.randrange(windows), drawn.randrange(SHARDS)) for _ in range(count(3, 20)))
+    kills = sorted((drawn.randrange(len(begins) - AHEAD), drawn.randrange(SHARDS)) for _ in range(count(3, 20)))
     folder = tmp_path / "shards"
     folder.mkdir()
     with (
         opened(tmp_path / "four") as four,
-        Jetstream(recording) as jetstream,
+        Jetstream(recording, hold_after=0) as jetstream,
         reading(folder, jetstream.url) as readers,
     ):
         for files, shard in kills:
+            jetstream.release(bisect_left(recording.times, (begins[files + AHEAD] + 1) * WINDOW_US))
             readers.kill(shard, files)
-            interrupted += len(written(folder, shard)) < windows
+            interrupted += len(written(folder, shard)) < files + AHEAD
             load_ready(four.store, folder)
-        wait_for(lambda: all(len(written(folder, shard)) == windows for shard in range(SHARDS)), what="all readers")
         assert interrupted
+        jetstream.release(None)
+        wait_for(lambda: all(len(written(folder, shard)) == len(begins) for shard in range(SHARDS)), what="all readers")
         load_ready(four.store, folder)
         found = tables(four)
     with opened(tmp_path / "one") as one:
