@@ -249,6 +249,13 @@ TIMES = (
 COLUMNS = f"select key, author_id, repository_id, push_holder, as_sent, {', '.join(TIMES)} from cases"
 READ = f"{COLUMNS} where not is_bot order by opened_at, key"
 
+DRAW_PEOPLE = """
+delete from cases where author_id not in (
+  select author_id from (select author_id, min(opened_at) as first from cases group by author_id)
+  qualify row_number() over (partition by date_trunc('quarter', first) order by md5(author_id::varchar))
+    <= round($share * count(*) over (partition by date_trunc('quarter', first)))
+)
+"""
 # The first answer counts: it was given before lane and score were shown.
 AUDITED = """
 select pull_uri, arg_min(odds, known_from) as odds, arg_min(not would_merge, known_from) as bad,
@@ -271,6 +278,16 @@ def build_cases(rows: Rows, now: datetime, window_days: int) -> None:
     rows.rows(TITLE_SAYS)
     for statement in (STATEMENTS["outcomes"], STATEMENTS["counting"], CASES):
         rows.rows(statement, {name: value for name, value in values.items() if f"${name}" in statement})
+
+
+def draw_people(rows: Rows, most: int) -> None:
+    """Leave about `most` rows of the temporary table `cases`: all that a part of the people opened; the same each time.
+
+    People are drawn within the quarter in which they first opened one, so that every time has its share. Whole people
+    stay, since a model learns from the record of each (`scoring.dataset.track_record`), which reads all their cases.
+    """
+    share = min(1.0, most / max(1, rows.value("select count(*) from cases")))
+    rows.rows(DRAW_PEOPLE, {"share": share})
 
 
 def read_cases(rows: Rows) -> Cases:
@@ -391,9 +408,16 @@ def material_of(cases: Cases, repositories: Mapping[int, str], lane: FastLaned =
     )
 
 
-def read_material(rows: Rows, now: datetime, policy: Policy, features: Path | None = None) -> Material:
-    """Read all cases as of `now` with their features, which a file may hold. Raises FeaturesProblem if it does not."""
+def read_material(
+    rows: Rows, now: datetime, policy: Policy, features: Path | None = None, most: int | None = None
+) -> Material:
+    """Read all cases as of `now` with their features, or about `most` of those whose features a file holds.
+
+    Raises FeaturesProblem if the file does not hold them.
+    """
     build_cases(rows, now, policy.window_days)
+    if features is not None and most is not None:
+        draw_people(rows, most)
     if features is None:
         build_slices(rows, now, policy)
         cases = add_features(rows, read_cases(rows))

@@ -17,8 +17,8 @@ from scoring.gate.decide import judge_inputs, read_inputs
 from scoring.models.calibration import CalibrationCases, Platt
 from scoring.models.estimators import Boosted, Logistic
 from scoring.models.registry import NAMES, SHRUNK_RATE
-from scoring.models.serving import LABEL, Predictions, _read_columns, predict, version_of
-from scoring.models.storage import FORMAT, features, load_model, save_model, serve
+from scoring.models.serving import LABEL, Predictions, _predict_scope, _read_columns, _ways, predict, version_of
+from scoring.models.storage import FORMAT, ServedModel, features, load_model, save_model, serve
 from scoring.pipeline.score import score
 from scoring.pipeline.stored import read_verdict
 from scoring.queries import read
@@ -136,6 +136,30 @@ def test_a_model_says_the_same_after_it_was_kept_and_read_again(tmp_path: Path, 
         fitted = Boosted(directions, seed=1, rounds=5) if name == "lightgbm" else Logistic(directions)
         told = fitted.fit(columns, labels).decision_function(columns)
         assert np.allclose(part.model.decision_function(columns), told, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["logistic", "lightgbm"])
+def test_what_a_model_says_of_a_change_does_not_depend_on_those_it_is_asked_about_with_it(
+    tmp_path: Path, name: str
+) -> None:
+    """So changes may be judged in any parts, on any number of machines, and in every bit the same comes out."""
+    served = load_model(tmp_path, save_model(tmp_path, made_up_model(3, names=(name, name), rounds=20), ""))
+    draw, asked = np.random.default_rng(4), 40
+    columns = {column: np.where(draw.random(asked) < 0.1, np.nan, draw.lognormal(0, 1, asked)) for column in CHANGE}
+    together = _said(served, columns, 0, asked)
+    assert any(ways for *_, ways in together)
+    for size in (1, 7):
+        parts = [_said(served, columns, begin, begin + size) for begin in range(0, asked, size)]
+        assert [one for part in parts for one in part] == together
+
+
+def _said(served: ServedModel, columns: dict[str, Any], begin: int, end: int) -> list[Any]:
+    """Chances with intervals and factors of the rows of both scopes, and what would bring them to .7."""
+    part = {name: column[begin:end] for name, column in columns.items()}
+    places = [*range(len(part["merged_here"]))]
+    ways = _ways(served, part, {"change": places, "person": places}, np.full(len(places), 0.7))
+    scopes = [_predict_scope(scope, part) for scope in (served.person, served.change)]
+    return [(*(scope.at(place) for scope in scopes), ways[place]) for place in places]
 
 
 def test_the_same_verdict_follows_from_what_was_kept(judge: Callable) -> None:

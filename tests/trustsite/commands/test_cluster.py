@@ -47,6 +47,8 @@ def test_features_of_a_cluster_train_the_model_that_those_of_one_box_train(tmp_p
     assert [record["cases"] for record in records] == [240, 240]
     assert records[0]["data"] == records[1]["data"]
     assert spread["decisions"] == one_box["decisions"]
+    drawn = json.loads(told("train", "--draws", "20", "--json", "--features", str(job), "--rows", "160"))
+    assert 120 < load_model(settings.MODEL_DIR, drawn["model"]).record["cases"] < 200
 
 
 def test_what_was_imported_after_the_job_asks_for_another(tmp_path: Path) -> None:
@@ -73,6 +75,9 @@ def test_without_what_it_needs_each_command_says_what_to_do(tmp_path: Path) -> N
         run(tmp_path / "job", NOWHERE, "--shards", "0")
     with pytest.raises(CommandError, match="holds no finished job"):
         told("train", "--features", str(tmp_path / "job"))
+    for rows in (("--rows", "0", "--features", str(tmp_path / "job")), ("--rows", "5")):
+        with pytest.raises(CommandError, match="--rows must be 1 or more, and needs --features"):
+            told("train", *rows)
     with pytest.raises(CommandError, match="name either --features or a FILE"):
         told("train", str(history(tmp_path, 20)), "--features", str(tmp_path / "job"))
 

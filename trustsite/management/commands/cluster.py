@@ -36,7 +36,7 @@ class Command(BaseCommand):
             metavar="FOLDER",
             help="an empty one, or that of a run cut off; every machine of the cluster sees it under this path",
         )
-        parser.add_argument("--shards", type=int, metavar="N", help="parts of the work (default: one a 100,000 cases)")
+        parser.add_argument("--shards", type=int, metavar="N", help="parts of the work (default: one a 25,000 cases)")
 
     def handle(
         self, *args: object, job: str, connect: str, folder: Path, shards: int | None, **options: object

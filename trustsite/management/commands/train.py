@@ -58,10 +58,11 @@ if TYPE_CHECKING:
     from scoring.training.train import Trained
 
 
-def material_of(file: Path | None, features: Path | None = None) -> tuple[datetime, Material]:
+def material_of(file: Path | None, features: Path | None = None, most: int | None = None) -> tuple[datetime, Material]:
     """Read the history, and the moment as of which it is. Raises CommandError, in one sentence, if there is none.
 
-    `features` is the folder of a finished `manage.py cluster features`; then the moment is that of the job.
+    `features` is the folder of a finished `manage.py cluster features`; then the moment is that of the job,
+    and about `most` cases of whole people are drawn.
     """
     policy, now = policy_from_settings(), wall_now()
     if file is not None:
@@ -78,7 +79,7 @@ def material_of(file: Path | None, features: Path | None = None) -> tuple[dateti
             return now, read_material(snapshot, now, policy)
         try:
             as_of, table = finished(features, policy)
-            return as_of, read_material(snapshot, as_of, policy, table)
+            return as_of, read_material(snapshot, as_of, policy, table, most)
         except (ClusterProblem, FeaturesProblem) as problem:
             raise CommandError(str(problem), returncode=2) from problem
 
@@ -113,10 +114,13 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add FILE, --features, --label, --seed, --draws, --replace, --seconds, --megabytes, --json and --starter."""
+        """Add FILE and the options."""
         parser.add_argument("file", metavar="FILE", type=Path, nargs="?", help="Parquet, or CSV by its ending")
         parser.add_argument(
             "--features", type=Path, metavar="FOLDER", help="take what manage.py cluster features left there"
+        )
+        parser.add_argument(
+            "--rows", type=int, metavar="N", help="of --features: learn from about N, all of a part of the people"
         )
         parser.add_argument("--label", choices=LABELS, default=LABEL, help=f"default {LABEL}, which is what serves")
         parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of models and draws (default 0)")
@@ -147,11 +151,13 @@ class Command(BaseCommand):
             raise CommandError("--seed must be 0 or more and --draws 1 or more.", returncode=2)
         if file is not None and options["features"] is not None:
             raise CommandError("Features belong to this store: name either --features or a FILE.", returncode=2)
+        if options["rows"] is not None and (options["rows"] < 1 or options["features"] is None):
+            raise CommandError("--rows must be 1 or more, and needs --features.", returncode=2)
         limit(options["seconds"], options["megabytes"])
         if starter is not None:
             self._write_starter(file, starter, label, seed, options["json"])
             return
-        now, material = material_of(file, options["features"])
+        now, material = material_of(file, options["features"], options["rows"])
         # Two threads on two busy cores took five times as long as one.
         with threadpool_limits(1), tqdm(leave=False, disable=None, desc=label) as bar:
             trained = train(material, label, now, draws, seed, lambda words: bar.update() and None)
