@@ -232,6 +232,7 @@ def test_the_reader_of_templates_knows_the_places_that_print_one() -> None:
     assert found == {
         "_chance.html",
         "_pill.html",
+        "_score.html",
         "incident.html",
         "bulk.html",
         "_lane_rows.html",
