@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from scoring.dataset.cases import Directions
 from scoring.dataset.catalogue import FEATURES
-from scoring.graph.neighbours import Neighbours, Relation
+from scoring.graph.neighbours import Neighbours, Relation, no_neighbours
 from scoring.models.base import Scales
 
 RELATIONS = ("authored", "hosted", "vouched")
@@ -88,6 +88,26 @@ class Inputs:
             f"facts_{name}": relation.facts.shape[2] for name, relation in zip(RELATIONS, self.neighbours, strict=True)
         }
         return {**blocks, **facts, "all": self.values.shape[1]}
+
+
+def weight_shapes(columns: Columns, hidden: int) -> dict[str, tuple[int, ...]]:
+    """Return the shape of every weight of a network of these columns, `hidden` wide, by the names of `net.py`."""
+    width = Inputs(np.zeros((0, len(columns.owners)), np.float32), columns, no_neighbours()).widths()
+    shapes: dict[str, tuple[int, ...]] = {}
+    for name, block in (("pull_first", "pull"), ("pull_second", "pull_free")):
+        shapes |= {f"{name}.weight": (hidden, width[block]), f"{name}.bias": (hidden,)}
+    for name in RELATIONS:
+        seen = hidden + width[f"facts_{name}"]
+        rounds = {"second": (seen, width[f"{name}_free"])}
+        if name != "vouched":
+            rounds["first"] = (width["all"] + width[f"facts_{name}"], width[name])
+        for step, (heard, own) in rounds.items():
+            shapes |= {f"{step}.{name}.lin_l.weight": (hidden, heard), f"{step}.{name}.lin_l.bias": (hidden,)}
+            shapes |= {f"{step}.{name}.lin_r.weight": (hidden, own)}
+        shapes |= {f"second.{name}.lin.weight": (seen, seen), f"second.{name}.lin.bias": (seen,)}
+    shapes |= {"turn.weight": (hidden, hidden), "turn.bias": (hidden,), "free.weight": (1, hidden)}
+    shapes |= {"rise.weight": (hidden, width["signed"]), "line.weight": (1, width["signed"])}
+    return {**shapes, "reach.weight": (1, hidden), "reach.bias": (1,)}
 
 
 def mean_views(values: Floats32, relation: Relation) -> Floats32:

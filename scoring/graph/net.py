@@ -20,8 +20,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import SAGEConv
 
 from scoring.graph.inputs import RELATIONS, Inputs, Settings, Weights
-
-MONOTONE = ("rise", "reach", "line")  # weights that signed columns pass: never negative
+from scoring.graph.states import MONOTONE
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scoring.graph.inputs import RELATIONS, Floats32, Inputs, Weights
 from scoring.graph.neighbours import Neighbours, Relation
 
+MONOTONE = ("rise", "reach", "line")  # weights that signed columns pass: never negative
 BLOCK = 4_096  # targets whose neighbours are gathered at once: 4,096 * 8 * 27 floats are 3.5 MB
 
 

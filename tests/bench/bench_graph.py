@@ -1,8 +1,9 @@
-"""The graph network where it should gain, and its times: `python -m tests.bench.bench_graph [FILE]`, needs PyTorch.
+"""The graph network where it should gain, and its times: `python -m tests.bench.bench_graph [--write] [FILE]`.
 
-A simulated network with planted rings: a ring's first members did work that was merged and later taken back, then vouch
-for new accounts of the same kind; honest people vouch for honest newcomers. By everything but the graph the two kinds
-of newcomers are alike. Each model learns from the first 70 % and is judged on the rest, with intervals by author. Then,
+Needs PyTorch. A simulated network with planted rings: a ring's first members did work that was merged and later taken
+back, then vouch for new accounts of the same kind; honest people vouch for honest newcomers. By everything but the
+graph the two kinds of newcomers are alike. Each model learns from the first 70 % and is judged on the rest, with
+intervals by author. With --write these figures become those of the card (`scoring/training/graph_rings.json`). Then,
 with FILE a history as of docs/history.md: one fit of one label and seed, one pull request, memory.
 """
 
@@ -16,6 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from scoring.config.policy import Policy
@@ -27,9 +29,11 @@ from scoring.graph.neighbours import find_neighbours
 from scoring.models.base import Floats
 from scoring.models.registry import make_estimator
 from scoring.models.serving import LABEL
+from scoring.training.graph_card import RINGS as FILE
 from scoring.training.graph_trial import GRAPH_NAMES, SEEDS, SETTINGS, UNHEARD
 from scoring.training.metrics import auc, auc_of, interval
 from scoring.training.rolling_origin import Past, fit_as_of
+from scoring.training.summary import ShownRings
 
 DAY = np.timedelta64(1, "D")
 NEVER = np.datetime64("NaT", "us")
@@ -152,13 +156,24 @@ def measure(material: Material) -> None:
     print(json.dumps(told | {"neighbours_mb": round(size / 2**20, 1), "peak_mb": peak}), flush=True)
 
 
-def main(file: Path | None) -> None:
+def shown(told: Mapping[str, Any]) -> ShownRings:
+    group = told["all"]
+    edges = [(float(low), float(high)) for low, high in (group["over blend"], group[f"over {UNHEARD}"])]
+    return ShownRings(told["cases"], group[GRAPH_NAMES[0]], group["blend"], group[UNHEARD], *edges)
+
+
+def main(file: Path | None, write: bool) -> None:
+    worlds = []
     for seed in range(SEEDS):
-        print(json.dumps(play_rings(seed)), flush=True)
+        worlds.append(play_rings(seed))
+        print(json.dumps(worlds[-1]), flush=True)
+    if write:
+        FILE.write_bytes(msgspec.json.format(msgspec.json.encode([shown(world) for world in worlds])) + b"\n")
     if file is not None:
         with TemporaryDirectory() as folder:
             measure(material_of_file(file, Path(folder), datetime(2026, 11, 27), Policy()))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None)
+    files = [argument for argument in sys.argv[1:] if argument != "--write"]
+    main(Path(files[0]) if files else None, "--write" in sys.argv)
