@@ -77,7 +77,7 @@ class GraphSage:
         design, names = Design(tuple(self.directions)), tuple(self.directions)
         self.scales_ = Scales.of(design.matrix({name: features[name] for name in names}, len(labels)), weights)
         self.columns_ = Columns.of(self.directions, self.scales_)
-        inputs = self._inputs(self.graph.columns, self.graph.neighbours)
+        inputs = self.inputs(self.graph.columns, self.graph.neighbours)
         target, weight = _per_row(places, labels, weights, count)
         start = self.start
         fits = start is not None and hasattr(start, "weights_") and start.columns_ == self.columns_
@@ -99,7 +99,10 @@ class GraphSage:
 
     def log_odds(self, features: Mapping[str, Floats], neighbours: Neighbours) -> Floats:
         """Return the log odds of n rows from their columns and neighbours, which are rows of `states_`."""
-        return log_odds_from(self.states_, self._inputs(features, neighbours), self.weights_, neighbours)
+        return self.log_odds_of(self.inputs(features, neighbours))
+
+    def log_odds_of(self, inputs: Inputs) -> Floats:
+        return log_odds_from(self.states_, inputs, self.weights_, inputs.neighbours)
 
     def predict_proba(self, features: Mapping[str, Floats]) -> Floats:
         return probabilities(self.decision_function(features))
@@ -116,7 +119,8 @@ class GraphSage:
         """Return its name alone: the weights lie in a file of their own (`scoring.graph.checkpoint`)."""
         return {"name": self.name}
 
-    def _inputs(self, columns: Mapping[str, Floats], neighbours: Neighbours) -> Inputs:
+    def inputs(self, columns: Mapping[str, Floats], neighbours: Neighbours) -> Inputs:
+        """Return what every network of these columns and scales hears, whatever its weights."""
         values = self.scales_.apply(Design(tuple(self.directions)).matrix(columns))
         return Inputs(np.ascontiguousarray(values, dtype=np.float32), self.columns_, neighbours)
 

@@ -115,7 +115,7 @@ class Tensors:
             )
         count = torch.arange(len(inputs.values), device=device)
         return cls(
-            {name: tensor(block) for name, block in inputs.blocks().items()},
+            {name: tensor(block) for name, block in inputs.blocks.items()},
             {name: tensor(mean) for name, mean in inputs.means().items()},
             edges,
             torch.stack([count, count]),

@@ -16,7 +16,7 @@ BLOCK = 4_096  # targets whose neighbours are gathered at once: 4,096 * 8 * 27 f
 
 def states_of(inputs: Inputs, weights: Weights) -> Floats32:
     """Return the state of each pull request after round 1, (n, hidden), never negative."""
-    blocks, means = inputs.blocks(), inputs.means()
+    blocks, means = inputs.blocks, inputs.means()
     total = _linear(weights, "pull_first", blocks["pull"])
     for name, mean in means.items():
         total += _linear(weights, f"first.{name}.lin_l", mean) + blocks[name] @ weights[f"first.{name}.lin_r.weight"].T
@@ -28,7 +28,7 @@ def log_odds_from(states: Floats32, targets: Inputs, weights: Weights, neighbour
 
     Of `targets` only the columns count; `neighbours` are theirs, with rows of `states`.
     """
-    blocks = targets.blocks()
+    blocks = targets.blocks
     total = _linear(weights, "pull_second", blocks["pull_free"])
     for name, relation in zip(RELATIONS, neighbours, strict=True):
         prefix = f"second.{name}"

@@ -93,7 +93,7 @@ def said_of_promotion(card: ShownGraph) -> str:
     passed = sum(trial.promoted for trial in decided)
     if not passed:
         return f"The rule refused it in all {len(decided)} trials: it decides nothing."
-    return f"It passed {passed} of {len(decided)} trials of the rule."
+    return f"It passed {passed} of {len(decided)} trials of the rule; the model beside it serves all the same."
 
 
 def trial_lines(trial: ShownTrial) -> Iterator[str]:

@@ -54,7 +54,7 @@ def _answer(card: ShownGraph) -> str:
     passed = sum(trial.promoted for trial in decided)
     if not passed:
         return f"No: the rule refused it in {len(decided)} of {len(decided)} trials, so it decides nothing."
-    return f"It passed {passed} of {len(decided)} trials of the rule."
+    return f"It passed {passed} of {len(decided)} trials of the rule; the model beside it serves all the same."
 
 
 def _said(trained: ShownGraph | None) -> Iterator[str]:

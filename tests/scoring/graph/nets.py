@@ -59,7 +59,7 @@ def drawn_over(directions: Directions, graph: Graph, seed: int, scales: Scales |
     matrix = Design(tuple(directions)).matrix(graph.columns)
     net.scales_ = scales or Scales.of(matrix, np.ones(len(graph)))
     net.columns_ = Columns.of(directions, net.scales_)
-    inputs = net._inputs(graph.columns, graph.neighbours)
+    inputs = net.inputs(graph.columns, graph.neighbours)
     net.weights_ = drawn_weights(net.columns_, SETTINGS.hidden, seed)
     net.states_ = states_of(inputs, net.weights_)
     return net

@@ -110,7 +110,11 @@ def no_scope(arrays: Arrays, about: dict[str, Any]) -> None:
 
 def one_net_of_the_person(arrays: Arrays, about: dict[str, Any]) -> None:
     """Without the net that does not see what they move alone."""
-    about["scopes"]["person"]["nets"] = [seed[1:] for seed in about["scopes"]["person"]["nets"]]
+    about["scopes"]["person"]["scales"].pop(0)
+
+
+def many_seeds(arrays: Arrays, about: dict[str, Any]) -> None:
+    about["scopes"]["change"]["seeds"] = 10**9
 
 
 def falling_map(arrays: Arrays, about: dict[str, Any]) -> None:
@@ -118,7 +122,7 @@ def falling_map(arrays: Arrays, about: dict[str, Any]) -> None:
 
 
 def scales_of_less(arrays: Arrays, about: dict[str, Any]) -> None:
-    about["scopes"]["change"]["nets"][0][0]["median"].pop()
+    about["scopes"]["change"]["scales"][0]["median"].pop()
 
 
 def states_elsewhere(arrays: Arrays, about: dict[str, Any]) -> None:
@@ -157,6 +161,7 @@ REFUSED: dict[Change, str] = {
     hears_all: "how many neighbours",
     no_scope: "does not hold a network",
     one_net_of_the_person: "not the nets of person",
+    many_seeds: "not the nets of change",
     falling_map: "does not hold a network",
     scales_of_less: "other columns",
     states_elsewhere: "nothing names the file of states",
