@@ -102,7 +102,7 @@ class GraphSage:
         return self.log_odds_of(self.inputs(features, neighbours))
 
     def log_odds_of(self, inputs: Inputs) -> Floats:
-        return log_odds_from(self.states_, inputs, self.weights_, inputs.neighbours)
+        return log_odds_from(self.states_, inputs, self.weights_)
 
     def predict_proba(self, features: Mapping[str, Floats]) -> Floats:
         return probabilities(self.decision_function(features))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,23 @@ def _owner(name: str) -> str:
     return "repository" if name.startswith("repository_") else "contributor"
 
 
+class Edges(NamedTuple):
+    """The edges of one relation in the order of their targets: `starts` and `counts` are those of each in `targets`."""
+
+    targets: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    counts: Floats32
+    sources: NDArray[np.int32]
+    facts: Floats32
+
+    @classmethod
+    def of(cls, relation: Relation) -> "Edges":
+        rows, places = np.nonzero(relation.rows >= 0)
+        starts = np.flatnonzero(np.diff(rows, prepend=-1))
+        counts = np.diff(starts, append=len(rows)).astype(np.float32)
+        return cls(rows[starts], starts, counts, relation.rows[rows, places], relation.facts[rows, places])
+
+
 @dataclass(frozen=True)
 class Inputs:
     """Comparable columns (n, columns) and the neighbours of n pull requests, in the order of opening."""
@@ -78,6 +96,10 @@ class Inputs:
             blocks[f"{name}_free"] = self.values[:, (owners == owner) & (signs == 0)]
         blocks["signed"] = self.values[:, signs != 0] * signs[signs != 0].astype(np.float32)
         return blocks
+
+    @cached_property
+    def edges(self) -> dict[str, Edges]:
+        return {name: Edges.of(relation) for name, relation in zip(RELATIONS, self.neighbours, strict=True)}
 
     def means(self) -> dict[str, Floats32]:
         """Return the mean over neighbours of their columns and facts, (n, columns + facts); 0 without any."""

@@ -54,25 +54,32 @@ def drawn_net(cases: Cases, vouches: Vouches, seed: int = 0, scales: Scales | No
     return drawn_over(DIRECTIONS, graph, seed, scales)
 
 
-def drawn_over(directions: Directions, graph: Graph, seed: int, scales: Scales | None = None) -> GraphSage:
-    net = GraphSage(directions, graph, SETTINGS)
+def drawn_over(
+    directions: Directions, graph: Graph, seed: int, scales: Scales | None = None, settings: Settings = SETTINGS
+) -> GraphSage:
+    net = GraphSage(directions, graph, settings)
     matrix = Design(tuple(directions)).matrix(graph.columns)
     net.scales_ = scales or Scales.of(matrix, np.ones(len(graph)))
     net.columns_ = Columns.of(directions, net.scales_)
     inputs = net.inputs(graph.columns, graph.neighbours)
-    net.weights_ = drawn_weights(net.columns_, SETTINGS.hidden, seed)
+    net.weights_ = drawn_weights(net.columns_, settings.hidden, seed)
     net.states_ = states_of(inputs, net.weights_)
     return net
 
 
-def drawn_scopes(material: Material, seeds: int = 2, first: int = 0) -> dict[str, GraphScope]:
+def drawn_scopes(
+    material: Material, seeds: int = 2, first: int = 0, settings: Settings = SETTINGS
+) -> dict[str, GraphScope]:
     """Both scopes of a network of drawn weights over this material, as a training leaves them."""
     columns = {**material.cases.features, **settled_record(material.cases, LABEL)}
-    graph = Graph(columns, find_neighbours(material.cases, material.vouches, SETTINGS.most, settled=False))
+    graph = Graph(columns, find_neighbours(material.cases, material.vouches, settings.most, settled=False))
     return {
         scope: GraphScope(
             tuple(
-                tuple(drawn_over(each, graph, first + 10 * seed + place) for place, each in enumerate(directions))
+                tuple(
+                    drawn_over(each, graph, first + 10 * seed + place, None, settings)
+                    for place, each in enumerate(directions)
+                )
                 for seed in range(seeds)
             ),
             Platt(0.05, 0.0),
