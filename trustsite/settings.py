@@ -186,6 +186,7 @@ ACCOUNT_CHANGE_DAYS: int = env.int("ACCOUNT_CHANGE_DAYS", 14, validate=check.Ran
 SILENT_DAYS: int = env.int("SILENT_DAYS", 90, validate=check.Range(min=1, max=3650))
 NEVER_FAST_PATHS: list[str] = env.list("NEVER_FAST_PATHS", [], validate=read_by(check_patterns))
 BORROW_ORDER: bool = env.bool("BORROW_ORDER", True)
+SHOW_GRAPH_MODEL: bool = env.bool("SHOW_GRAPH_MODEL", False)
 AUDIT_SHARE: float = env.float("AUDIT_SHARE", 0.05, validate=unit)
 AUDIT_PER_DAY: float = env.float("AUDIT_PER_DAY", 5.0, validate=check.Range(min=0, max=1000))
 AUDIT_FIRST: int = env.int("AUDIT_FIRST", 60, validate=check.Range(min=0))

@@ -100,6 +100,7 @@ ADDED = (
     ("repository_settings", "publish_since timestamp"),
     ("repository_settings", "time_zones boolean"),
     ("repositories", "upstream varchar"),
+    ("current_decisions", "graph double"),
 )
 # Until version 4 a pull request was drawn for the audit once for all its rounds: that draw now counts for the newest.
 DRAWN_ONCE = """

@@ -77,6 +77,7 @@ class Policy:
     lane_traffic: int = 50  # settled pull requests a year without which a repository has no certified lane
     models: Path | None = None  # where the serving model lies; None: the shrunk rate serves
     starter: Path | None = None  # the starter model's file; None: no order is borrowed
+    graph: Path | None = None  # where the graph network's states lie; None: it is not asked
     audit_key: bytes = field(
         default=b"", repr=False, compare=False
     )  # empty: nothing is drawn, so nothing is fast-laned
@@ -113,6 +114,7 @@ def policy_from_settings() -> Policy:
         lane_traffic=settings.LANE_TRAFFIC,
         models=settings.MODEL_DIR,
         starter=FILE if settings.BORROW_ORDER else None,
+        graph=settings.PYG_ROOT if settings.SHOW_GRAPH_MODEL else None,
         audit=AuditRules(
             settings.AUDIT_SHARE, settings.AUDIT_PER_DAY, settings.AUDIT_FIRST, settings.ESTIMATED_AUDIT_SHARE
         ),

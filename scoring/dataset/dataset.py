@@ -397,15 +397,13 @@ class Material:
         return len(self.cases)
 
 
+OF_PERSON: Directions = {feature.name: feature.direction for feature in MATERIAL_COLUMNS if feature.of == "person"}
+OF_CHANGE: Directions = {feature.name: feature.direction for feature in (*FEATURES, *RECORD[:2])}
+ALONE = tuple(one.name for one in MATERIAL_COLUMNS if one.of == "person" and one.moved_by == "self")
+
+
 def material_of(cases: Cases, repositories: Mapping[int, str], lane: FastLaned = NOTHING) -> Material:
-    return Material(
-        cases,
-        {feature.name: feature.direction for feature in MATERIAL_COLUMNS if feature.of == "person"},
-        {feature.name: feature.direction for feature in (*FEATURES, *RECORD[:2])},
-        tuple(feature.name for feature in MATERIAL_COLUMNS if feature.of == "person" and feature.moved_by == "self"),
-        repositories,
-        lane,
-    )
+    return Material(cases, OF_PERSON, OF_CHANGE, ALONE, repositories, lane)
 
 
 def read_material(
@@ -425,10 +423,10 @@ def read_material(
         cases = add_features_of_file(rows, read_cases(rows), features)
     names = {row["repository_id"]: row["name"] for row in rows.rows(REPOSITORIES)}
     risk = {row["pull_uri"]: row["risk"] for row in rows.rows(RISKS)}
-    return replace(material_of(cases, names, read_lane(rows, now)), risk=risk, vouches=_read_vouches(rows, now))
+    return replace(material_of(cases, names, read_lane(rows, now)), risk=risk, vouches=read_vouches(rows, now))
 
 
-def _read_vouches(rows: Rows, now: datetime) -> Vouches:
+def read_vouches(rows: Rows, now: datetime) -> Vouches:
     table = rows.columns(VOUCHES, {"now": now})
     people = [np.asarray(table[name], dtype=np.int64) for name in ("voucher_id", "subject_id")]
     is_vouch = np.asarray(table["is_vouch"], dtype=np.bool_)

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scoring.dataset.cases import Cases, Directions
-from scoring.graph.inputs import Columns, Floats32, Inputs, Settings
-from scoring.graph.neighbours import Neighbours
+from scoring.graph.inputs import Columns, Floats32, Inputs, Settings, Weights
+from scoring.graph.neighbours import Neighbours, no_neighbours
 from scoring.graph.states import log_odds_from, states_of
 from scoring.models.base import Design, Floats, Labels, Scales, checked_labels, probabilities
 
@@ -25,6 +25,9 @@ class Graph:
 
     def __len__(self) -> int:
         return len(self.neighbours.authored.rows)
+
+
+NOBODY = Graph({}, no_neighbours())
 
 
 def placed(features: Mapping[str, Floats], cases: Cases) -> dict[str, Floats]:
@@ -74,7 +77,7 @@ class GraphSage:
         design, names = Design(tuple(self.directions)), tuple(self.directions)
         self.scales_ = Scales.of(design.matrix({name: features[name] for name in names}, len(labels)), weights)
         self.columns_ = Columns.of(self.directions, self.scales_)
-        inputs = self._inputs(self.graph.columns, self.graph.neighbours)
+        inputs = self.inputs(self.graph.columns, self.graph.neighbours)
         target, weight = _per_row(places, labels, weights, count)
         start = self.start
         fits = start is not None and hasattr(start, "weights_") and start.columns_ == self.columns_
@@ -92,23 +95,32 @@ class GraphSage:
         return self
 
     def decision_function(self, features: Mapping[str, Floats]) -> Floats:
-        places = np.asarray(features[PLACE], dtype=np.int64)
-        neighbours = Neighbours(*(relation.at(places) for relation in self.graph.neighbours))
-        return log_odds_from(self.states_, self._inputs(features, neighbours), self.weights_, neighbours)
+        return self.log_odds(features, self.graph.neighbours.at(np.asarray(features[PLACE], dtype=np.int64)))
+
+    def log_odds(self, features: Mapping[str, Floats], neighbours: Neighbours) -> Floats:
+        """Return the log odds of n rows from their columns and neighbours, which are rows of `states_`."""
+        return self.log_odds_of(self.inputs(features, neighbours))
+
+    def log_odds_of(self, inputs: Inputs) -> Floats:
+        return log_odds_from(self.states_, inputs, self.weights_)
 
     def predict_proba(self, features: Mapping[str, Floats]) -> Floats:
         return probabilities(self.decision_function(features))
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return what the weights need beside them, as JSON values; the weights lie in a file of their own."""
-        return {
-            "name": self.name,
-            "directions": list(self.directions.items()),
-            "scales": self.scales_.as_dict(),
-            "seed": self.seed,
-        }
+    @classmethod
+    def stored(cls, directions: Directions, scales: Scales, weights: Weights, states: Floats32) -> Self:
+        """Return a fitted network from its parts; it answers by `log_odds`, to whoever knows the neighbours."""
+        net = cls(directions, NOBODY, Settings())
+        net.scales_, net.columns_ = scales, Columns.of(directions, scales)
+        net.weights_, net.states_ = weights, states
+        return net
 
-    def _inputs(self, columns: Mapping[str, Floats], neighbours: Neighbours) -> Inputs:
+    def as_dict(self) -> dict[str, Any]:
+        """Return its name alone: the weights lie in a file of their own (`scoring.graph.checkpoint`)."""
+        return {"name": self.name}
+
+    def inputs(self, columns: Mapping[str, Floats], neighbours: Neighbours) -> Inputs:
+        """Return what every network of these columns and scales hears, whatever its weights."""
         values = self.scales_.apply(Design(tuple(self.directions)).matrix(columns))
         return Inputs(np.ascontiguousarray(values, dtype=np.float32), self.columns_, neighbours)
 

@@ -51,6 +51,11 @@ class Relation(NamedTuple):
     def at(self, places: NDArray[np.int64]) -> "Relation":
         return Relation(self.rows[places], self.facts[places])
 
+    def moved(self, rows: Numbers) -> "Relation":
+        """Return the relation with each neighbour's row looked up in `rows`; one of -1 there is not heard."""
+        found = np.where(self.rows >= 0, rows[self.rows], -1).astype(np.int32)
+        return Relation(found, np.where((found >= 0)[:, :, None], self.facts, np.float32(0)))
+
     def first(self, count: int) -> "Relation":
         """Return the relation of the first targets; neighbours lie before their targets."""
         return Relation(self.rows[:count], self.facts[:count])
@@ -69,34 +74,51 @@ class Neighbours(NamedTuple):
     def first(self, count: int) -> "Neighbours":
         return Neighbours(*(relation.first(count) for relation in self))
 
+    def at(self, places: NDArray[np.int64]) -> "Neighbours":
+        return Neighbours(*(relation.at(places) for relation in self))
 
-def find_neighbours(cases: Cases, vouches: Vouches, most: int, settled: bool) -> Neighbours:
-    """Return the last `most` neighbours of each case in each relation, known before its opening.
+    def moved(self, rows: Numbers) -> "Neighbours":
+        return Neighbours(*(relation.moved(rows) for relation in self))
 
-    Without `settled` only what others merged is heard, with it also what they refused.
+
+def no_neighbours() -> Neighbours:
+    """Return the relations of no target at all, with the widths of their facts."""
+    rows = np.full((0, 1), -1, dtype=np.int32)
+    heard = Relation(rows, np.zeros((0, 1, len(FACTS)), np.float32))
+    return Neighbours(heard, heard, Relation(rows, np.zeros((0, 1, len(VOUCH_FACTS)), np.float32)))
+
+
+def find_neighbours(
+    cases: Cases, vouches: Vouches, most: int, settled: bool, targets: Numbers | None = None
+) -> Neighbours:
+    """Return the last `most` neighbours of each target in each relation, known before its opening.
+
+    `targets` are places in the cases, all of them if None. Without `settled` only what others merged is heard, with it
+    also what they refused.
     """
     known_at = np.fmin(cases.merged_at, cases.refused_at) if settled else cases.merged_at.copy()
-    authored = _last(cases.authors, known_at, cases.opened_at, most)
-    hosted = _last(cases.repositories, known_at, cases.opened_at, LOOK_BACK * most)
-    by_others = (hosted >= 0) & (cases.authors[hosted] != cases.authors[:, None])
+    asked = np.arange(len(cases)) if targets is None else targets
+    authored = _last(cases.authors, known_at, cases.opened_at, most, asked)
+    hosted = _last(cases.repositories, known_at, cases.opened_at, LOOK_BACK * most, asked)
+    by_others = (hosted >= 0) & (cases.authors[hosted] != cases.authors[asked, None])
     return Neighbours(
-        Relation(authored, _facts_of(cases, known_at, authored)),
-        _relation_of(cases, known_at, _leftmost(np.where(by_others, hosted, -1), most)),
-        _vouching(cases, vouches, most),
+        _relation_of(cases, known_at, authored, asked),
+        _relation_of(cases, known_at, _leftmost(np.where(by_others, hosted, -1), most), asked),
+        _vouching(cases, vouches, most, asked),
     )
 
 
-def _relation_of(cases: Cases, known_at: Times, rows: NDArray[np.int32]) -> Relation:
-    return Relation(rows, _facts_of(cases, known_at, rows))
+def _relation_of(cases: Cases, known_at: Times, rows: NDArray[np.int32], asked: Numbers) -> Relation:
+    return Relation(rows, _facts_of(cases, known_at, rows, asked))
 
 
-def _last(groups: Numbers, known_at: Times, opened_at: Times, most: int) -> NDArray[np.int32]:
-    """Return the last `most` rows of each row's group that were known before its opening, the latest first."""
+def _last(groups: Numbers, known_at: Times, opened_at: Times, most: int, asked: Numbers) -> NDArray[np.int32]:
+    """Return the last `most` rows of each asked row's group that were known before its opening, the latest first."""
     known = np.flatnonzero(~np.isnat(known_at))
     order = known[np.lexsort((known, known_at[known], groups[known]))]
-    found = np.full((len(groups), most), -1, dtype=np.int32)
-    starts = np.searchsorted(groups[order], groups, side="left")
-    ends = _ends(groups, known_at, opened_at, order)
+    found = np.full((len(asked), most), -1, dtype=np.int32)
+    starts = np.searchsorted(groups[order], groups[asked], side="left")
+    ends = _ends(groups, known_at, opened_at, order, asked)
     for place in range(most):
         at = ends - 1 - place
         there = at >= starts
@@ -104,12 +126,11 @@ def _last(groups: Numbers, known_at: Times, opened_at: Times, most: int) -> NDAr
     return found
 
 
-def _ends(groups: Numbers, known_at: Times, opened_at: Times, order: Numbers) -> Numbers:
-    """Return for each row the place in `order` behind the last of its group that was known before its opening."""
-    count = len(groups)
-    both = np.concatenate([groups[order], groups])
-    times = np.concatenate([known_at[order], opened_at])
-    is_question = np.concatenate([np.zeros(len(order), bool), np.ones(count, bool)])
+def _ends(groups: Numbers, known_at: Times, opened_at: Times, order: Numbers, asked: Numbers) -> Numbers:
+    """Return for each asked row the place in `order` behind the last of its group known before its opening."""
+    both = np.concatenate([groups[order], groups[asked]])
+    times = np.concatenate([known_at[order], opened_at[asked]])
+    is_question = np.concatenate([np.zeros(len(order), bool), np.ones(len(asked), bool)])
     # At the same moment the opening comes first: a fact known only then does not count.
     ranked = np.lexsort((~is_question, times, both))
     passed = np.cumsum(~is_question[ranked])
@@ -124,9 +145,9 @@ def _leftmost(rows: NDArray[np.int32], most: int) -> NDArray[np.int32]:
     return np.take_along_axis(rows, order, axis=1)
 
 
-def _facts_of(cases: Cases, known_at: Times, rows: NDArray[np.int32]) -> Floats32:
+def _facts_of(cases: Cases, known_at: Times, rows: NDArray[np.int32], asked: Numbers) -> Floats32:
     """Return (n, K, FACTS): what was known of each neighbour at the opening of its target; 0 for none."""
-    now, there = cases.opened_at[:, None], rows >= 0
+    now, there = cases.opened_at[asked, None], rows >= 0
 
     def was(times: Times) -> NDArray[np.bool_]:
         return times[rows] < now
@@ -143,7 +164,7 @@ def _facts_of(cases: Cases, known_at: Times, rows: NDArray[np.int32]) -> Floats3
         np.log1p(np.maximum(days, 0.0)) / 4,
         0.5 ** (days / FADE_DAYS),
         np.log1p(np.maximum(hours, 0.0)) / 4,
-        cases.repositories[rows] == cases.repositories[:, None],
+        cases.repositories[rows] == cases.repositories[asked, None],
         cases.push_holder[rows],
     )
     facts = np.stack([np.asarray(column, np.float32) for column in columns], axis=2)
@@ -151,21 +172,21 @@ def _facts_of(cases: Cases, known_at: Times, rows: NDArray[np.int32]) -> Floats3
     return facts
 
 
-def _vouching(cases: Cases, vouches: Vouches, most: int) -> Relation:
+def _vouching(cases: Cases, vouches: Vouches, most: int, asked: Numbers) -> Relation:
     """Return the newest merged pull request of each of the last `most` people who vouch for or denounce the author."""
-    rows = np.full((len(cases), most), -1, dtype=np.int32)
-    facts = np.zeros((len(cases), most, len(VOUCH_FACTS)), dtype=np.float32)
+    rows = np.full((len(asked), most), -1, dtype=np.int32)
+    facts = np.zeros((len(asked), most, len(VOUCH_FACTS)), dtype=np.float32)
     if not len(vouches.subjects):
         return Relation(rows, facts)
     merges = _merges_by_author(cases)
     by_subject = {subject: np.flatnonzero(vouches.subjects == subject) for subject in np.unique(vouches.subjects)}
-    for row in np.flatnonzero(np.isin(cases.authors, vouches.subjects)):
-        place = 0
-        for vouch in _standing(vouches, by_subject[cases.authors[row]], cases.opened_at[row]):
-            work = _newest_merge(merges, int(vouches.vouchers[vouch]), cases.opened_at[row])
-            if work < 0 or vouches.vouchers[vouch] == cases.authors[row]:
+    for row in np.flatnonzero(np.isin(cases.authors[asked], vouches.subjects)):
+        place, author, opened = 0, cases.authors[asked[row]], cases.opened_at[asked[row]]
+        for vouch in _standing(vouches, by_subject[author], opened):
+            work = _newest_merge(merges, int(vouches.vouchers[vouch]), opened)
+            if work < 0 or vouches.vouchers[vouch] == author:
                 continue
-            days = float((cases.opened_at[row] - vouches.since[vouch]) / DAY)
+            days = float((opened - vouches.since[vouch]) / DAY)
             rows[row, place] = work
             facts[row, place] = (1.0, vouches.is_vouch[vouch], np.log1p(days) / 4, 0.5 ** (days / FADE_DAYS))
             place += 1

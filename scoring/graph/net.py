@@ -20,8 +20,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import SAGEConv
 
 from scoring.graph.inputs import RELATIONS, Inputs, Settings, Weights
-
-MONOTONE = ("rise", "reach", "line")  # weights that signed columns pass: never negative
+from scoring.graph.states import MONOTONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +115,7 @@ class Tensors:
             )
         count = torch.arange(len(inputs.values), device=device)
         return cls(
-            {name: tensor(block) for name, block in inputs.blocks().items()},
+            {name: tensor(block) for name, block in inputs.blocks.items()},
             {name: tensor(mean) for name, mean in inputs.means().items()},
             edges,
             torch.stack([count, count]),

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingest.store.transaction import Rows
+from scoring.dataset.cases import Cases
 from scoring.dataset.dataset import NAMES, build_cases, load_current_trust, only_around, read_cases, read_features
 from scoring.dataset.track_record import CLEAN, lately_rate, record_of_people
 from scoring.models.base import Floats
@@ -215,7 +216,8 @@ def predict(
         return Predictions()  # the gate computes the shrunk rate from the record
     if not people and not changes:
         return Predictions(version_of(served))  # LightGBM divides by the number of rows
-    columns, places = _read_columns(rows, sorted({*people, *changes.values()}), list(changes), now, window_days)
+    asked = sorted({*people, *changes.values()})
+    columns, places, _ = read_columns(rows, asked, list(changes), now, window_days)
     version, by_person = version_of(served), _predict_scope(served.person, columns)
     change = None if served.change.model.name == SHRUNK else _predict_scope(served.change, columns)
 
@@ -270,11 +272,19 @@ def _ways(
     )
 
 
-def _read_columns(
-    rows: Rows, people: Sequence[Pair], changes: Sequence[str], now: datetime, window_days: int
-) -> tuple[dict[str, Any], dict[Pair | str, int]]:
-    """Read every column that a model may weigh, and the place of each person and change in them."""
-    with only_around(rows, people):
+def read_columns(
+    rows: Rows,
+    people: Sequence[Pair],
+    changes: Sequence[str],
+    now: datetime,
+    window_days: int,
+    heard: Collection[Pair] = (),
+) -> tuple[dict[str, Any], dict[Pair | str, int], Cases]:
+    """Read every column that a model may weigh, the place of each person and change in them, and the cases around.
+
+    The cases are those of these people, of the people who are `heard` beside them, and of their repositories.
+    """
+    with only_around(rows, [*people, *heard]):
         build_cases(rows, now, window_days)
         load_current_trust(rows)
         columns, places = read_features(rows, people, changes, now)
@@ -288,7 +298,7 @@ def _read_columns(
     row_of: dict[Pair | str, int] = {str(key): place for place, key in enumerate(theirs.keys)}
     row_of |= {pair: len(theirs) + place for place, pair in enumerate(people)}
     order = np.array([row_of[subject] for subject in places], dtype=np.int64)
-    return {**columns, **{name: column[order] for name, column in record.items()}}, places
+    return {**columns, **{name: column[order] for name, column in record.items()}}, places, cases
 
 
 @dataclass(frozen=True, slots=True)

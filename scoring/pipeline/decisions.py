@@ -129,6 +129,7 @@ class Pass:
     sampler: AuditSampler | None = None  # None: nothing is drawn in this pass
     predictions: Predictions = field(default_factory=Predictions)
     borrowed: BorrowedOrder = field(default_factory=BorrowedOrder)  # for the order of the queue alone
+    graph: Mapping[str, float] = field(default_factory=dict)  # P(clean) by the graph network, only shown, by address
     shadow: bool = False  # lanes are shown as what they would be
 
 
@@ -171,6 +172,7 @@ def decide_pull(
         "thresholds": to_json(inputs.thresholds),
         "inputs": to_json(inputs),
         **scoring_pass.borrowed.columns(pull["pull_uri"]),
+        "graph": scoring_pass.graph.get(pull["pull_uri"]),
     }
     return named | columns | verdict_columns(scoring_pass, inputs.evidence, verdict)
 
@@ -270,7 +272,7 @@ def append_draws(txn: Transaction, scoring_pass: Pass) -> None:
 
 
 SUBSTANCE = ("lane", "record_cid", "round", "patch_id", "model_version", "trust_measure", "cases")
-NO_HISTORY = ("own", "fingerprint", "borrowed", "borrowed_from")  # columns that no decision rests on
+NO_HISTORY = ("own", "fingerprint", "borrowed", "borrowed_from", "graph")  # columns that no decision rests on
 JUDGED = ("pull_uri", "record_cid", "round", "patch_id", "inputs")  # null in a row about a person
 COMPARED = "lane, model_version, trust_measure, cases, reasons, probability"
 CURRENT_SCORES = f"""

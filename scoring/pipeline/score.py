@@ -26,6 +26,8 @@ from ingest.store.transaction import Rows, Transaction
 from scoring.config.policy import Policy
 from scoring.config.repository import RepositorySettings, read_settings, rules_under
 from scoring.gate.decide import GATE_VERSION, judge
+from scoring.graph.checkpoint import GraphModel
+from scoring.graph.serving import GraphShelf, graph_chances
 from scoring.models.serving import ServingModel, predict, version_of
 from scoring.models.starter import Starter, StarterFile, borrow
 from scoring.pipeline.circumstances import STALE, Moment, read_attestation_states, read_circumstances
@@ -48,36 +50,41 @@ from scoring.types import Circumstances, Evidence, Pair, Prediction
 
 SERVING_MODELS: dict[Path, ServingModel] = {}  # by the folder of models
 STARTER_FILES: dict[Path, StarterFile] = {}  # by the file of the starter model
+GRAPH_SHELVES: dict[Path, GraphShelf] = {}  # by the folder of models
 CERTIFICATE_FOLDERS: dict[Path, CertificateFolder] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """The rules of a pass: the policy, the serving model (None: the shrunk rate), and the starter model that orders the
-    queue (None: a model of one's own serves, or there is none)."""
+    """The rules of a pass: the policy, the serving model (None: the shrunk rate), the starter model that orders the
+    queue (None: a model of one's own serves, or there is none), and the graph network that is only shown."""
 
     policy: Policy
     served: Any
     starter: Starter | None
+    graph: GraphModel | None = None
 
     @classmethod
     def load(cls, policy: Policy) -> "RuleSet":
-        served = None
+        served = graph = None
+        if policy.models is not None and policy.graph is not None:
+            graph = GRAPH_SHELVES.setdefault(policy.models, GraphShelf(policy.models, policy.graph)).model()
         if policy.models is not None:
             served = SERVING_MODELS.setdefault(policy.models, ServingModel(policy.models)).model()
         if served is not None or policy.starter is None:
-            return cls(policy, served, None)
-        return cls(policy, None, STARTER_FILES.setdefault(policy.starter, StarterFile(policy.starter)).starter())
+            return cls(policy, served, None, graph)
+        return cls(policy, None, STARTER_FILES.setdefault(policy.starter, StarterFile(policy.starter)).starter(), graph)
 
     def judgement_version(self) -> str:
         """Hash all that a judgement depends on besides the evidence, in 16 hex digits."""
-        settings = replace(self.policy, audit_key=b"", models=None, starter=None)
+        settings = replace(self.policy, audit_key=b"", models=None, starter=None, graph=None)
         rules = [settings, version_of(self.served), GATE_VERSION]
         return hashlib.sha256(to_json(rules).encode()).hexdigest()[:16]
 
     def pass_version(self) -> str:
-        """Name all that a whole pass depends on: the rules of every judgement, and the starter model."""
-        return f"{self.judgement_version()}{self.starter.name if self.starter else ''}"
+        """Name all that a whole pass depends on: the rules of every judgement, starter model and graph network."""
+        shown = (part.name for part in (self.starter, self.graph) if part is not None)
+        return f"{self.judgement_version()}{''.join(shown)}"
 
     def thresholds(
         self, rows: Rows, settings: Mapping[int, RepositorySettings], now: datetime
@@ -202,8 +209,9 @@ def _read_inputs(
     predictions = predict(rows, rules.served, evidence, authors, thresholds, now, policy.window_days)
     not_own = [uri for uri, row in pulls.items() if not row["own"]]
     borrowed = borrow(rows, rules.starter, not_own, now, policy.window_days)
+    graph = graph_chances(rows, rules.graph, authors, now, policy.window_days)
     sampler = read_sampler(rows, now, policy)
-    site = Pass(position, now, wall, policy, thresholds[0], sampler, predictions, borrowed)
+    site = Pass(position, now, wall, policy, thresholds[0], sampler, predictions, borrowed, graph)
     passes = {
         number: replace(
             site,

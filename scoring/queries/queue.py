@@ -42,6 +42,7 @@ ASKED = f"{DRAWN_CLAUSE} Read it as it was sent, then answer"
 PASSED, FAILED = "A maintainer read this and would merge", "A maintainer read this, would not merge"
 UNKNOWN = Estimate(None, 0.0, 1.0, 0)
 CHANCE_HIDDEN = "Chance hidden until an audit is answered"
+NO_CHANCE: dict[str, Any] = {"would_change": "", "borrowed_from": None, "graph": None}
 
 
 def is_drawn(verdict: Verdict) -> bool:
@@ -78,10 +79,9 @@ def seal(row: QueueRow, answer: AuditAnswer | None) -> QueueRow:
         sentence=ASKED,
         decided=DRAWN_CLAUSE,
         decided_exact=DRAWN_CLAUSE,
-        would_change="",
         would_help="",
         is_sealed=True,
-        borrowed_from=None,
+        **NO_CHANCE,
     )
 
 
@@ -100,9 +100,8 @@ def hide_row(row: QueueRow, audit: DueAudit) -> QueueRow:
         decided=first,
         decided_exact=first,
         sentence=joined([first, *rest]),
-        would_change="",
-        borrowed_from=None,
         hidden_by=audit,
+        **NO_CHANCE,
     )
 
 
@@ -489,6 +488,7 @@ def _queue_row(row: Mapping[str, Any], people: People, repository: Repository, o
         ci=row["ci"],
         comments=row["comments"],
         borrowed_from=row["borrowed_from"] if row["probability"] is None else None,
+        graph=row["graph"],
     )
 
 

@@ -186,6 +186,7 @@ class QueueRow:
     is_sealed: bool = False
     audited: AuditAnswer | None = None  # what somebody answered before it was unsealed
     borrowed_from: int | None = None  # how many other projects say where it stands among the lowest; None: none does
+    graph: float | None = None  # P(clean) by the graph network, which decides nothing; None where it is not shown
     decided: str = ""  # what decided its place, in at most 42 characters
     decided_exact: str = ""  # the same with the chance from which the fast lane starts, for maintainers
     lane_start: float | None = None  # the chance from which its repository's fast lane starts; None: it is shut there

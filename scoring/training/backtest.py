@@ -24,7 +24,7 @@ from scoring.models.base import Estimator, Floats
 from scoring.models.estimators import Boosted, Lowered
 from scoring.models.registry import NAMES, make_estimator
 from scoring.queries.queue_order import Waiting
-from scoring.training.graph_trial import GRAPH, GRAPH_NAMES, UNHEARD, GraphTrial
+from scoring.training.graph_trial import GRAPH_NAMES, UNHEARD, GraphTrial
 from scoring.training.metrics import (
     auc,
     decompose,
@@ -41,6 +41,7 @@ from scoring.training.promotion import Candidate, Decision, decide
 from scoring.training.replays import BUDGETS, Arrivals, budget_figures, low_budget_figures, order_figures, replay_lane
 from scoring.training.report import weighed
 from scoring.training.rolling_origin import Clock, Past, Scored, blend, calibrate_quarters, first_judged, score_quarters
+from scoring.training.summary import GRAPH
 
 
 class Yearly:

@@ -14,15 +14,17 @@ from numpy.typing import NDArray
 
 from scoring.dataset.cases import Directions
 from scoring.dataset.dataset import Material, data_version
+from scoring.graph.checkpoint import net_directions
 from scoring.graph.estimator import Graph, GraphSage, placed
 from scoring.graph.inputs import Settings
 from scoring.graph.neighbours import find_neighbours
 from scoring.models.base import Floats
-from scoring.models.estimators import Lowered, without_alone, without_alone_of
+from scoring.models.estimators import Lowered, without_alone_of
 from scoring.training.promotion import largest_lift
 from scoring.training.rolling_origin import Clock, Past, Scored, Tell, fit_as_of, score_quarters
+from scoring.training.summary import GRAPH
 
-GRAPH, UNHEARD = "graphsage", "without neighbours"  # the candidate, and the same net to compare it with
+UNHEARD = "without neighbours"  # the same net, to compare the candidate with
 GRAPH_NAMES = (GRAPH, UNHEARD)
 SEEDS = 3  # the candidate is the mean of the log odds of so many nets
 # The lowest mean log-loss of three labels among 88 settings on 3,074 pull requests settled before the first judged
@@ -34,7 +36,7 @@ HOW = "GraphSAGE was not tried: it needs PyTorch. With it: pip install -r requir
 
 
 def is_installed() -> bool:
-    return all(importlib.util.find_spec(name) is not None for name in ("torch", "torch_geometric"))
+    return all(importlib.util.find_spec(name) is not None for name in ("safetensors", "torch", "torch_geometric"))
 
 
 class Chain:
@@ -92,23 +94,7 @@ class GraphTrial:
         self, past: Past, columns: Mapping[str, Floats], material: Material, clock: Clock, judged: NDArray[np.bool_]
     ) -> float:
         """Return the most that a person of the `judged` rows gains alone, by the model fitted before all of them."""
-        start = clock.judged_from
-        graph = self._graph(past, columns, material, GRAPH)
-        both = [GraphSage(directions, graph, self.settings) for directions in directions_of(material, "person")]
-        with_places = placed(columns, past.cases)
-        model = fit_as_of(past.at(start), with_places, Lowered(*both), start, [])
-        rows = {name: column[judged][:MOST_LIFTED] for name, column in with_places.items()}
-        without = without_alone_of(model)
-        return largest_lift(
-            lambda moved: model.predict_proba(moved)[:, 1],
-            rows,
-            material.alone,
-            None if without is None else without.predict_proba(rows)[:, 1],
-        )
-
-    def _graph(self, past: Past, columns: Mapping[str, Floats], material: Material, name: str) -> Graph:
-        neighbours = find_neighbours(past.cases, material.vouches, self.settings.most, self.settings.settled)
-        return Graph(columns, neighbours if name == GRAPH else neighbours.without())
+        return lift_alone(past, columns, material, clock, judged, self.settings)
 
     def _chain(
         self,
@@ -127,7 +113,8 @@ class GraphTrial:
             for start in clock.quarters[:-1]:
                 tell(str(start.astype("datetime64[D]")))
             return Scored(odds, np.full(len(odds), np.nan))
-        graph = self._graph(past, columns, material, name)
+        graph = graph_of(columns, material, self.settings)
+        graph = graph if name == GRAPH else Graph(columns, graph.neighbours.without())
         chain = Chain(directions, graph, self.settings, seed)
         scored = score_quarters(past, placed(columns, past.cases), chain.make, clock, tell)
         if not scored.said:
@@ -146,8 +133,34 @@ class GraphTrial:
         return digest.hexdigest()[:32]
 
 
+def graph_of(columns: Mapping[str, Floats], material: Material, settings: Settings) -> Graph:
+    return Graph(columns, find_neighbours(material.cases, material.vouches, settings.most, settings.settled))
+
+
+def lift_alone(
+    past: Past,
+    columns: Mapping[str, Floats],
+    material: Material,
+    clock: Clock,
+    judged: NDArray[np.bool_],
+    settings: Settings = SETTINGS,
+) -> float:
+    """Return the most that a person of the `judged` rows gains alone, by the model fitted before all of them."""
+    start = clock.judged_from
+    graph = graph_of(columns, material, settings)
+    both = [GraphSage(directions, graph, settings) for directions in directions_of(material, "person")]
+    with_places = placed(columns, past.cases)
+    model = fit_as_of(past.at(start), with_places, Lowered(*both), start, [])
+    rows = {name: column[judged][:MOST_LIFTED] for name, column in with_places.items()}
+    without = without_alone_of(model)
+    return largest_lift(
+        lambda moved: model.predict_proba(moved)[:, 1],
+        rows,
+        material.alone,
+        None if without is None else without.predict_proba(rows)[:, 1],
+    )
+
+
 def directions_of(material: Material, scope: str) -> list[Directions]:
     """Return the columns of each net of a scope."""
-    if scope == "change":
-        return [material.change]
-    return [without_alone(material.person, material.alone), material.person]
+    return [*net_directions(material.person, material.change, material.alone)[scope]]

@@ -18,6 +18,7 @@ from scoring.certificates.certificate import Case, Certificate, Digest, Moment, 
 from scoring.certificates.lane_counts import ScoredCases, count_lanes
 from scoring.certificates.threshold import effective_counts, upper_bound
 from scoring.dataset.cases import LabelName
+from scoring.graph.checkpoint import CheckpointProblem, pointed
 from scoring.models.storage import ModelProblem, serving_name
 
 Shown = TypeVar("Shown", bound=msgspec.Struct)
@@ -47,6 +48,7 @@ STEPS = 10_000  # of a score in a certificate
 SURE = 0.025  # each end of a 95 % interval
 Words = Annotated[str, msgspec.Meta(max_length=1000)]
 Size = Annotated[int, msgspec.Meta(ge=0, le=10**12)]
+Wait = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class ShownBin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -231,12 +233,97 @@ def read_serving(folder: Path, label: LabelName) -> tuple[str | None, ShownModel
     return name, figures if figures is not None and figures.model == name else None
 
 
+Group = Literal["outside", "newcomers", "all"]
+Scope = Literal["person", "change"]
+GRAPH, GRAPH_FORM = "graphsage", "sunstead-graph/1"
+GRAPH_FILE = f"{GRAPH}{ENDING}"  # of a backtest
+
+
+class ShownTrial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One trial of the graph network: `gain` is in log-loss over what served before it, with a 95 % interval.
+
+    `group` is "all" or "outside" (by people who may not push).
+    """
+
+    label: Words
+    scope: Scope
+    group: Group
+    n: Size
+    authors: Size
+    auc: Unit | None
+    log_loss: float | None
+    gain: float | None
+    gain_low: float | None
+    gain_high: float | None
+    seed_spread: float | None
+    self_lift: float
+    promoted: bool
+    why: Words
+
+
+class ShownRings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One simulated network with planted rings: the AUC of three models, and 95 % intervals of what is gained."""
+
+    n: Size
+    graph: Unit
+    blend: Unit
+    unheard: Unit
+    over_blend: tuple[float, float]
+    over_unheard: tuple[float, float]
+
+
+class ShownTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The seconds of one fit of one net, the milliseconds of one pull request by all of them, and the bytes stored."""
+
+    fit_seconds: Wait
+    one_ms: Wait
+    stored_bytes: Size
+
+
+class ShownGraph(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The graph network as it was tried at `at` (naive UTC) on `cases` pull requests, over `seeds` seeds.
+
+    `checkpoint` names what a training stored, "" for a backtest, which stores nothing.
+    """
+
+    form: Literal["sunstead-graph/1"]
+    at: Moment
+    cases: Size
+    seeds: Size
+    trials: Annotated[tuple[ShownTrial, ...], msgspec.Meta(max_length=12)]
+    rings: Annotated[tuple[ShownRings, ...], msgspec.Meta(max_length=9)] = ()
+    checkpoint: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$")] = ""
+    times: ShownTimes | None = None
+
+
+def shown_trial(decision: Mapping[str, Any], label: str, scope: Scope, group: Group) -> ShownTrial | None:
+    """Return the trial of the graph network in a decision as plain values; None where it was not tried."""
+    trial = next((one for one in decision["trials"] if one["name"] == GRAPH), None)
+    if trial is None:
+        return None
+    values = {name: value for name, value in trial.items() if name != "name"}
+    return ShownTrial(label, scope, group, decision["n"], decision["authors"], **values)
+
+
+def read_graph(folder: Path, label: LabelName) -> ShownGraph | None:
+    """Return the card of the graph network that a label points at; None without a readable one."""
+    try:
+        name = pointed(folder, label)
+    except CheckpointProblem:
+        return None
+    card = None if name is None else read_summary(folder / f"{name}{ENDING}", ShownGraph, FILE_LIMIT)
+    return card if card is not None and card.checkpoint == name else None
+
+
+def read_graph_backtest(folder: Path) -> ShownGraph | None:
+    """Return the trial of the graph network in the newest backtest that had it."""
+    return read_summary(folder / GRAPH_FILE, ShownGraph, FILE_LIMIT)
+
+
 BACKTEST_FORM = "sunstead-backtest/2"
 FILE = "backtest.json"
 BACKTEST_LIMIT = 1024 * 1024  # bytes of a file that is read; three labels of five years need 20 KB
-Wait = Annotated[float, msgspec.Meta(ge=0)]
 Edges = tuple[float | None, float | None]
-Group = Literal["outside", "newcomers", "all"]
 
 
 class ShownGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -51,6 +51,15 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
+class Slice:
+    """The settled cases of the judged years: their mask, and outcomes and authors of the n cases in it."""
+
+    which: NDArray[np.bool_]
+    observed: Floats
+    authors: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
 class Trained:
     """One scope of a trained model: the model, its map, the decision, and its figures on the slice."""
 
@@ -61,6 +70,8 @@ class Trained:
     said: tuple[str, ...]
     behind: CalibrationCases  # of the last twelve months
     predicted: Floats  # P(clean) of every case at its opening, NaN without one
+    candidates: tuple[Candidate, ...]  # all that were tried, on the slice
+    validation: Slice
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +97,6 @@ class Scope:
             calibrate_quarters(self.past, scored[name], self.clock)
         scored["blend"] = blend(self.past, self.clock, *(scored[name] for name in FITTED))
         return scored
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """The settled cases of the judged years: their mask, and outcomes and authors of the n cases in it."""
-
-    which: NDArray[np.bool_]
-    observed: Floats
-    authors: NDArray[np.int64]
 
 
 def record_of(
@@ -129,13 +131,15 @@ def train(
 
     A poor history does not raise: the shrunk rate then serves, and `said` has the reason.
     """
+    return {scope.name: _train_scope(scope, tell) for scope in scopes_of(material, label, now, draws, seed)}
+
+
+def scopes_of(material: Material, label: LabelName, now: datetime, draws: int, seed: int) -> list[Scope]:
     moment = np.datetime64(now, "us")
     past = Past(material.cases, label, material.lane)
     clock = Clock.of(first_judged(material.cases, moment), moment)
     features = without_rare_checks(material.cases, {**material.cases.features, **settled_record(material.cases, label)})
-    return {
-        name: _train_scope(Scope(name, material, past, features, clock, moment, draws, seed), tell) for name in SCOPES
-    }
+    return [Scope(name, material, past, features, clock, moment, draws, seed) for name in SCOPES]
 
 
 def without_rare_checks(cases: Cases, features: dict[str, Floats]) -> dict[str, Floats]:
@@ -156,9 +160,8 @@ def _train_scope(scope: Scope, tell: Tell) -> Trained:
     cases, observed = scope.past.cases, scope.past.observed()
     mask = scope.past.judged(scope.clock.judged_from) & ~np.isnan(scored["beta"].predicted)
     validation = Slice(mask, observed[mask].astype(np.float64), cases.authors[mask])
-    decision = decide(
-        _candidates(scope, scored, validation), validation.observed, validation.authors, scope.draws, scope.seed
-    )
+    candidates = _candidates(scope, scored, validation)
+    decision = decide(candidates, validation.observed, validation.authors, scope.draws, scope.seed)
     served, said = scored[decision.serves], [*scored[decision.serves].said]
     labels = scope.past.at(scope.moment)
     if not len(labels.positions):
@@ -175,11 +178,13 @@ def _train_scope(scope: Scope, tell: Tell) -> Trained:
         tuple(dict.fromkeys(said)),
         behind_at(scope.past, served.odds, scope.moment),
         served.predicted,
+        candidates,
+        validation,
     )
 
 
-def _candidates(scope: Scope, scored: Mapping[str, Scored], validation: Slice) -> list[Candidate]:
-    return [
+def _candidates(scope: Scope, scored: Mapping[str, Scored], validation: Slice) -> tuple[Candidate, ...]:
+    return tuple(
         Candidate(
             name,
             scored[name].predicted[validation.which],
@@ -187,7 +192,7 @@ def _candidates(scope: Scope, scored: Mapping[str, Scored], validation: Slice) -
             _self_lift(scope, validation, name),
         )
         for name in NAMES
-    ]
+    )
 
 
 def _final_estimator(scope: Scope, name: str) -> Estimator:

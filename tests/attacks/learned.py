@@ -7,6 +7,7 @@ with merges. A model that could use what an author moves alone would.
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,10 @@ from scoring.models.storage import save_model, serve
 from scoring.training.backtest import SCOPES, maker
 from scoring.training.promotion import Decision
 from scoring.training.rolling_origin import Past, fit_as_of
-from scoring.training.train import Trained, record_of
+from scoring.training.train import Slice, Trained, record_of
 from tests.ingest.history_import.past import past, write
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, Frames, at
-from tests.pipeline import Later, Result
+from tests.pipeline import OPEN_LANE, Later, Result, opened
 
 DAY = timedelta(days=1)
 BEGAN = datetime(2024, 1, 1)
@@ -69,6 +70,12 @@ def grow(result: Result) -> None:
         _tell_of_accounts(txn)
 
 
+def grown(folder: Path) -> None:
+    """Fill this folder with the store of that forge, for all workers of a run."""
+    with opened(folder, OPEN_LANE) as result:
+        grow(result)
+
+
 def start_attack() -> Later:
     """Frames of the day after; the first comes of nobody who is judged, so that a quiet world has as many days."""
     frames = Later(OFFERED + DAY)
@@ -102,7 +109,8 @@ def _fitted(name: str, material: Material) -> dict[str, Trained]:
             odds[known.positions], known.target, known.weight, material.cases.authors[known.positions]
         )
         chosen = Decision(name, len(behind.odds), PEOPLE, ())
-        found[scope] = Trained(model, fit_platt(*behind[:3]), chosen, {}, (), behind, odds)
+        judged = Slice(np.isin(np.arange(len(odds)), known.positions), behind.came, behind.groups)
+        found[scope] = Trained(model, fit_platt(*behind[:3]), chosen, {}, (), behind, odds, (), judged)
     return found
 
 

@@ -20,10 +20,10 @@ from scoring.dataset.catalogue import FEATURES
 from scoring.dataset.dataset import MATERIAL_COLUMNS
 from scoring.models.estimators import without_alone_of
 from scoring.models.registry import NAMES
-from scoring.models.serving import _read_columns
+from scoring.models.serving import read_columns
 from scoring.models.storage import ScopeModel, ServedModel, load_model, save_model
 from scoring.types import Lane
-from tests.attacks.learned import ATTACKERS, JUDGED, grow, start_attack, train_all, with_model
+from tests.attacks.learned import ATTACKERS, JUDGED, grown, start_attack, train_all, with_model
 from tests.attacks.moves import ALONE, GROUPS, Move
 from tests.conftest import PROVE, count, for_all_workers
 from tests.ingest.stream.frames import MALLORY, MARA
@@ -65,17 +65,12 @@ class Forge:
 
 @pytest.fixture(scope="module", name="forge")
 def forge_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
-    folder = for_all_workers("learned-forge", _grown, tmp_path_factory)
+    folder = for_all_workers("learned-forge", grown, tmp_path_factory)
     with opened(shutil.copytree(folder, tmp_path_factory.mktemp("quiet") / "store"), OPEN_LANE) as result:
         records = train_all(result)
         models = {name: load_model(folder, save_model(folder, record, "")) for name, record in records.items()}
         result.take(start_attack())
         yield Forge(folder, records, models, judged(result, records, NAMES))
-
-
-def _grown(folder: Path) -> None:
-    with opened(folder, OPEN_LANE) as result:
-        grow(result)
 
 
 def judged(result: Result, records: Mapping[str, dict[str, Any]], names: tuple[str, ...]) -> Judged:
@@ -92,7 +87,7 @@ def columns_of(result: Result) -> dict[Who, dict[str, float]]:
     with result.store.read() as rows:
         pairs = rows.rows(PAIRS, [list(ATTACKERS)])
         asked = [(row["contributor_id"], row["repository_id"]) for row in pairs]
-        columns, places = _read_columns(rows, asked, [], JUDGED, 14)
+        columns, places, _ = read_columns(rows, asked, [], JUDGED, 14)
     names = {row["contributor_id"]: row["did"] for row in pairs}
     return {
         (names[one[0]], one[1]): {name: float(column[places[one]]) for name, column in columns.items()} for one in asked

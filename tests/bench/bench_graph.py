@@ -1,8 +1,9 @@
-"""The graph network where it should gain, and its times: `python -m tests.bench.bench_graph [FILE]`, needs PyTorch.
+"""The graph network where it should gain, and its times: `python -m tests.bench.bench_graph [--write] [FILE]`.
 
-A simulated network with planted rings: a ring's first members did work that was merged and later taken back, then vouch
-for new accounts of the same kind; honest people vouch for honest newcomers. By everything but the graph the two kinds
-of newcomers are alike. Each model learns from the first 70 % and is judged on the rest, with intervals by author. Then,
+Needs PyTorch. A simulated network with planted rings: a ring's first members did work that was merged and later taken
+back, then vouch for new accounts of the same kind; honest people vouch for honest newcomers. By everything but the
+graph the two kinds of newcomers are alike. Each model learns from the first 70 % and is judged on the rest, with
+intervals by author. With --write these figures become those of the card (`scoring/training/graph_rings.json`). Then,
 with FILE a history as of docs/history.md: one fit of one label and seed, one pull request, memory.
 """
 
@@ -16,20 +17,27 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from scoring.config.policy import Policy
 from scoring.dataset.cases import Cases, Vouches
 from scoring.dataset.dataset import Material, material_of_file
 from scoring.dataset.track_record import RECORD, settled_record
+from scoring.graph.checkpoint import load_checkpoint, save_checkpoint
 from scoring.graph.estimator import Graph, GraphSage, placed
 from scoring.graph.neighbours import find_neighbours
+from scoring.graph.serving import DIRECTIONS as DIRECTIONS_OF_NETS
 from scoring.models.base import Floats
 from scoring.models.registry import make_estimator
 from scoring.models.serving import LABEL
+from scoring.training.graph_card import RINGS as FILE
 from scoring.training.graph_trial import GRAPH_NAMES, SEEDS, SETTINGS, UNHEARD
 from scoring.training.metrics import auc, auc_of, interval
 from scoring.training.rolling_origin import Past, fit_as_of
+from scoring.training.summary import ShownRings
+from tests.scoring.graph.nets import drawn_scopes
 
 DAY = np.timedelta64(1, "D")
 NEVER = np.datetime64("NaT", "us")
@@ -152,13 +160,54 @@ def measure(material: Material) -> None:
     print(json.dumps(told | {"neighbours_mb": round(size / 2**20, 1), "peak_mb": peak}), flush=True)
 
 
-def main(file: Path | None) -> None:
+def measure_stored(material: Material, folder: Path) -> None:
+    """Print what a stored network of real size takes, its weights drawn: memory, and one pull request by all nets."""
+    cases, keys = material.cases, [str(key) for key in material.cases.keys]
+    name = save_checkpoint(folder, folder / "states", LABEL, keys, drawn_scopes(material, SEEDS, 0, SETTINGS), SETTINGS)
+    stored = sum(path.stat().st_size for path in folder.rglob("*.safetensors"))
+    before = _resident()
+    model = load_checkpoint(folder, folder / "states", name, LABEL, DIRECTIONS_OF_NETS)
+    told = {"stored_mb": round(stored / 1e6, 1), "resident_mb": _resident() - before}
+    row = {name: column[-1:] for name, column in {**cases.features, **settled_record(cases, LABEL)}.items()}
+    rows, last = model.rows_of(keys), np.array([len(cases) - 1])
+    began = time.process_time()
+    for _ in range(20):
+        heard = find_neighbours(cases, material.vouches, SETTINGS.most, SETTINGS.settled, last).moved(rows)
+    told["neighbours_of_one_cpu_ms"] = round((time.process_time() - began) / 20 * 1_000, 2)
+    with threadpool_limits(1):
+        began = time.process_time()
+        for _ in range(200):
+            min(part.probability(row, heard)[0] for part in model.scopes.values())
+        told["one_by_all_nets_cpu_ms"] = round((time.process_time() - began) / 200 * 1_000, 2)
+    print(json.dumps(told), flush=True)
+
+
+def _resident() -> int:
+    """The memory of this process, in MB."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) // 1_000
+
+
+def shown(told: Mapping[str, Any]) -> ShownRings:
+    group = told["all"]
+    edges = [(float(low), float(high)) for low, high in (group["over blend"], group[f"over {UNHEARD}"])]
+    return ShownRings(told["cases"], group[GRAPH_NAMES[0]], group["blend"], group[UNHEARD], *edges)
+
+
+def main(file: Path | None, write: bool) -> None:
+    worlds = []
     for seed in range(SEEDS):
-        print(json.dumps(play_rings(seed)), flush=True)
+        worlds.append(play_rings(seed))
+        print(json.dumps(worlds[-1]), flush=True)
+    if write:
+        FILE.write_bytes(msgspec.json.format(msgspec.json.encode([shown(world) for world in worlds])) + b"\n")
     if file is not None:
         with TemporaryDirectory() as folder:
-            measure(material_of_file(file, Path(folder), datetime(2026, 11, 27), Policy()))
+            material = material_of_file(file, Path(folder), datetime(2026, 11, 27), Policy())
+            measure_stored(material, Path(folder) / "models")
+            measure(material)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None)
+    files = [argument for argument in sys.argv[1:] if argument != "--write"]
+    main(Path(files[0]) if files else None, "--write" in sys.argv)

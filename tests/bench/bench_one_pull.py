@@ -23,7 +23,7 @@ from ingest.store.transaction import Rows
 from scoring.dataset.dataset import build_cases
 from scoring.models.calibration import CalibrationCases
 from scoring.models.estimators import FEWEST
-from scoring.models.serving import _predict_scope, _read_columns, predict
+from scoring.models.serving import _predict_scope, predict, read_columns
 from scoring.models.storage import ScopeModel, ServedModel, load_model, save_model
 from tests.scoring.models.test_serving import made_up_model
 from tests.sources import PROJECT
@@ -73,7 +73,7 @@ def _run(rows: Rows, name: str, served: ServedModel) -> None:
     build_cases(rows, NOW, WINDOW_DAYS)
     newest = {row["key"]: (row["author_id"], row["repository_id"]) for row in rows.rows(NEWEST, [MANY])}
     key, author = next(iter(newest.items()))
-    columns, places = _read_columns(rows, [author], [key], NOW, WINDOW_DAYS)
+    columns, places, _ = read_columns(rows, [author], [key], NOW, WINDOW_DAYS)
 
     def from_columns() -> None:
         told = [_predict_scope(part, columns) for part in (served.person, served.change)]
@@ -81,7 +81,7 @@ def _run(rows: Rows, name: str, served: ServedModel) -> None:
             one.at(places[key])
 
     _report(name, "model", from_columns, 1, 200)
-    _report(name, "features", lambda: _read_columns(rows, [author], [key], NOW, WINDOW_DAYS), 1, 15)
+    _report(name, "features", lambda: read_columns(rows, [author], [key], NOW, WINDOW_DAYS), 1, 15)
     _report(name, "alone", lambda: predict(rows, served, [], {key: author}, {}, NOW, WINDOW_DAYS), 1, 15)
     _report(name, "among 1,000", lambda: predict(rows, served, [], newest, {}, NOW, WINDOW_DAYS), MANY, 3)
 

@@ -134,5 +134,6 @@ create table current_decisions (
   inputs varchar,                     -- as in `scores`
   borrowed double,                    -- orders the queue if probability is null (scoring/models/starter.py); null: our own model
                                       -- serves, the author may push here, or there is no starter file
-  borrowed_from integer               -- number of other projects from which that was learned
+  borrowed_from integer,              -- number of other projects from which that was learned
+  graph double                        -- P(clean) by the graph network where it is shown (SHOW_GRAPH_MODEL); decides nothing
 );

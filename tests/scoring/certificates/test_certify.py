@@ -34,7 +34,7 @@ from scoring.dataset.labels import AuditAnswer, FastLaned, outcomes
 from scoring.models.base import Floats
 from scoring.models.calibration import CalibrationCases, Platt
 from scoring.models.estimators import ShrunkRate
-from scoring.training.train import Trained, attempt, lane_table
+from scoring.training.train import Slice, Trained, attempt, lane_table
 from tests.scoring.certificates.certified_cases import MODEL, NOW, TERMS, bytes_and_name, settled
 from tests.scoring.dataset.people import DAY, made_up
 
@@ -332,6 +332,8 @@ def scope(told: Floats) -> Trained:
         (),
         CalibrationCases(empty, empty, empty, empty.astype(int)),
         told,
+        (),
+        Slice(told >= 0, empty, empty.astype(int)),
     )
 
 

@@ -5,12 +5,19 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from scoring.dataset.cases import Cases, Vouches
+from scoring.dataset.cases import Cases, Directions, Vouches
+from scoring.dataset.dataset import NAMES, Material, material_of
+from scoring.dataset.track_record import settled_record
+from scoring.graph.checkpoint import GraphModel, GraphScope, hash_keys
 from scoring.graph.estimator import Graph, GraphSage, placed
-from scoring.graph.inputs import RELATIONS, Columns, Settings, Weights
+from scoring.graph.inputs import Columns, Settings, Weights, weight_shapes
 from scoring.graph.neighbours import find_neighbours
-from scoring.graph.states import states_of
+from scoring.graph.serving import DIRECTIONS as DIRECTIONS_OF_NETS
+from scoring.graph.states import MONOTONE, states_of
 from scoring.models.base import Design, Floats, Scales
+from scoring.models.calibration import Platt
+from scoring.models.serving import LABEL
+from tests.scoring.dataset.people import made_up
 
 DIRECTIONS = {"worth": 1, "noise": 0, "repository_pace": 0, "lines_changed": 0, "repository_open": -1}
 SETTINGS = Settings(most=4, hidden=6, steps=15, again=5, dropout=0.2)
@@ -24,40 +31,72 @@ def with_columns(cases: Cases, seed: int = 0) -> Cases:
     return replace(cases, features={**columns, "worth": cases.features["worth"], "noise": cases.features["noise"]})
 
 
-def drawn_weights(widths: dict[str, int], hidden: int, seed: int) -> Weights:
+def whole_material(n: int = 400, seed: int = 1) -> Material:
+    """Made-up cases with every column of a real material, drawn at random."""
+    draw, cases = np.random.default_rng(seed), made_up(n, seed=seed)
+    return material_of(replace(cases, features={name: draw.normal(0, 1, n) for name in NAMES}), {})
+
+
+def drawn_weights(columns: Columns, hidden: int, seed: int) -> Weights:
     """Weights of every layer, large ones; those that signed columns pass are not negative, as a fit keeps them."""
     draw = np.random.default_rng(seed)
-    shapes: dict[str, tuple[int, ...]] = {}
-    for name, width in (("pull_first", "pull"), ("pull_second", "pull_free")):
-        shapes |= {f"{name}.weight": (hidden, widths[width]), f"{name}.bias": (hidden,)}
-    for name in RELATIONS:
-        seen = hidden + widths[f"facts_{name}"]
-        rounds = {"second": (seen, widths[f"{name}_free"])}
-        if name != "vouched":
-            rounds["first"] = (widths["all"] + widths[f"facts_{name}"], widths[name])
-        for step, (heard, own) in rounds.items():
-            shapes |= {f"{step}.{name}.lin_l.weight": (hidden, heard), f"{step}.{name}.lin_l.bias": (hidden,)}
-            shapes |= {f"{step}.{name}.lin_r.weight": (hidden, own)}
-        shapes |= {f"second.{name}.lin.weight": (seen, seen), f"second.{name}.lin.bias": (seen,)}
-    shapes |= {"turn.weight": (hidden, hidden), "turn.bias": (hidden,), "reach.bias": (1,), "free.weight": (1, hidden)}
-    weights = {name: draw.normal(0, 0.5, shape).astype(np.float32) for name, shape in shapes.items()}
-    monotone = {"rise.weight": (hidden, widths["signed"]), "reach.weight": (1, hidden)}
-    monotone["line.weight"] = (1, widths["signed"])
-    drawn = {name: np.abs(draw.normal(0, 1, shape)).astype(np.float32) for name, shape in monotone.items()}
+    shapes = weight_shapes(columns, hidden)
+    signed = {name: shape for name, shape in shapes.items() if name.removesuffix(".weight") in MONOTONE}
+    free = {name: shape for name, shape in shapes.items() if name not in signed}
+    weights = {name: draw.normal(0, 0.5, shape).astype(np.float32) for name, shape in free.items()}
+    drawn = {name: np.abs(draw.normal(0, 1, shape)).astype(np.float32) for name, shape in signed.items()}
     return {**weights, **drawn}
 
 
 def drawn_net(cases: Cases, vouches: Vouches, seed: int = 0, scales: Scales | None = None) -> GraphSage:
     """A network with drawn weights over these cases, its states computed; `scales` are those of these cases if None."""
     graph = Graph(cases.features, find_neighbours(cases, vouches, SETTINGS.most, settled=False))
-    net = GraphSage(DIRECTIONS, graph, SETTINGS)
-    matrix = Design(tuple(DIRECTIONS)).matrix(cases.features)
-    net.scales_ = scales or Scales.of(matrix, np.ones(len(cases)))
-    net.columns_ = Columns.of(DIRECTIONS, net.scales_)
-    inputs = net._inputs(cases.features, graph.neighbours)
-    net.weights_ = drawn_weights(inputs.widths(), SETTINGS.hidden, seed)
+    return drawn_over(DIRECTIONS, graph, seed, scales)
+
+
+def drawn_over(
+    directions: Directions, graph: Graph, seed: int, scales: Scales | None = None, settings: Settings = SETTINGS
+) -> GraphSage:
+    net = GraphSage(directions, graph, settings)
+    matrix = Design(tuple(directions)).matrix(graph.columns)
+    net.scales_ = scales or Scales.of(matrix, np.ones(len(graph)))
+    net.columns_ = Columns.of(directions, net.scales_)
+    inputs = net.inputs(graph.columns, graph.neighbours)
+    net.weights_ = drawn_weights(net.columns_, settings.hidden, seed)
     net.states_ = states_of(inputs, net.weights_)
     return net
+
+
+def drawn_scopes(
+    material: Material, seeds: int = 2, first: int = 0, settings: Settings = SETTINGS
+) -> dict[str, GraphScope]:
+    """Both scopes of a network of drawn weights over this material, as a training leaves them."""
+    columns = {**material.cases.features, **settled_record(material.cases, LABEL)}
+    graph = Graph(columns, find_neighbours(material.cases, material.vouches, settings.most, settled=False))
+    return {
+        scope: GraphScope(
+            tuple(
+                tuple(
+                    drawn_over(each, graph, first + 10 * seed + place, None, settings)
+                    for place, each in enumerate(directions)
+                )
+                for seed in range(seeds)
+            ),
+            Platt(0.05, 0.0),
+        )
+        for scope, directions in DIRECTIONS_OF_NETS.items()
+    }
+
+
+def drawn_model(material: Material, seeds: int = 2, first: int = 0) -> GraphModel:
+    """That network as the worker has it in memory."""
+    hashed = hash_keys([str(key) for key in material.cases.keys])
+    order = np.argsort(hashed)
+    scopes = drawn_scopes(material, seeds, first)
+    for part in scopes.values():
+        for net in (net for seed in part.nets for net in seed):
+            net.states_ = net.states_[order]
+    return GraphModel("drawn", SETTINGS, hashed[order], scopes)
 
 
 def odds_at(net: GraphSage, cases: Cases, place: int, **moved: float) -> float:

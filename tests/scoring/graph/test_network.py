@@ -70,7 +70,7 @@ def test_numpy_gives_what_pytorch_gives_to_five_digits(cases: Cases) -> None:
 
     vouches = vouches_of([(-1, -2, True), (-3, -2, False), (-4, -5, True)], cases.opened_at[300])
     net = drawn_net(cases, vouches, 4)
-    told = log_odds(net._inputs(cases.features, net.graph.neighbours), net.weights_, SETTINGS)
+    told = log_odds(net.inputs(cases.features, net.graph.neighbours), net.weights_, SETTINGS)
     assert np.abs(told - odds_of_all(net, cases)).max() < 1e-5
     assert told.std() > 0.1
 

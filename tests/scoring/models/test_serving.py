@@ -17,7 +17,7 @@ from scoring.gate.decide import judge_inputs, read_inputs
 from scoring.models.calibration import CalibrationCases, Platt
 from scoring.models.estimators import Boosted, Logistic
 from scoring.models.registry import NAMES, SHRUNK_RATE
-from scoring.models.serving import LABEL, Predictions, _predict_scope, _read_columns, _ways, predict, version_of
+from scoring.models.serving import LABEL, Predictions, _predict_scope, _ways, predict, read_columns, version_of
 from scoring.models.storage import FORMAT, ServedModel, features, load_model, save_model, serve
 from scoring.pipeline.score import score
 from scoring.pipeline.stored import read_verdict
@@ -220,7 +220,7 @@ def test_of_the_site_it_is_unknown_what_is_usual_in_a_repository(world: Result) 
     with world.store.read() as rows:
         ana = rows.value("select contributor_id from contributors where did = ?", [ANA])
         here = rows.value("select any_value(repository_id) from pull_requests")
-        columns, places = _read_columns(rows, [(ana, 0), (ana, here)], [], at(30), 14)
+        columns, places, _ = read_columns(rows, [(ana, 0), (ana, here)], [], at(30), 14)
     assert np.isnan(columns["repository_pace"][places[ana, 0]])
     assert np.isfinite(columns["repository_pace"][places[ana, here]])
 

@@ -15,10 +15,11 @@ from scoring.graph.neighbours import find_neighbours
 from scoring.models.base import Floats
 from scoring.models.registry import NAMES
 from scoring.training.backtest import SCOPES, Plan, Study, _clock, _decide, _study, _try_graph, run, steps
-from scoring.training.graph_trial import GRAPH, SETTINGS, UNHEARD, Chain, GraphTrial, directions_of
+from scoring.training.graph_trial import SETTINGS, UNHEARD, Chain, GraphTrial, directions_of
 from scoring.training.promotion import Trial
 from scoring.training.report import page, table
 from scoring.training.rolling_origin import Clock, Past, Scored, Tell, calibrate_quarters
+from scoring.training.summary import GRAPH
 from tests.scoring.dataset.people import made_up, material
 
 LABEL: LabelName = "label_merge"

@@ -35,6 +35,7 @@ from triage.forms.filters import QueueFilters, is_in_view, read_queue
 from triage.http_cache import unless_held
 from triage.models import Action, Person
 from triage.presenters import lane_heads, lists
+from triage.presenters.graph_model import graph_words
 from triage.presenters.queue import queue as as_shown
 from triage.presenters.queue import row_actions, rows
 from triage.presenters.queue.comments import (
@@ -162,7 +163,7 @@ def pane(
     """
     row = as_shown.pull(snapshot, uri)
     if row is None:
-        return {"item": None}
+        return {"item": None, "graph_said": ""}
     address = reverse("queue") + filters.search() if filters.opened else ""
     change = shown_change(request, snapshot, uri, row, address, offered)
     now = timezone.now()
@@ -192,6 +193,7 @@ def pane(
         "unclear": unclear_attempt(uri, now) if merge_commands and session else None,
         "label": own_records.label_to_offer(session.person, snapshot, uri, now) if session else None,
         "offered": offered,
+        "graph_said": graph_words(row) if settings.SHOW_GRAPH_MODEL else "",
         "next": reverse("queue") + filters.opening("") if offered else address or reverse("pull", args=[uri]),
     }
 

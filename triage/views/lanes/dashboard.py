@@ -19,7 +19,14 @@ from scoring.models.serving import LABEL
 from scoring.queries import read
 from scoring.redteam.render import HEADS, NOT_PLAYED, read_report, say_graph, say_result
 from scoring.thresholds import MOST_LIFT
-from scoring.training.summary import ShownLane, ShownModel, read_backtest, read_serving
+from scoring.training.summary import (
+    ShownLane,
+    ShownModel,
+    read_backtest,
+    read_graph,
+    read_graph_backtest,
+    read_serving,
+)
 from scoring.types import Person
 from triage.access.oauth.sessions import held_session
 from triage.access.permissions import Role, sees_thresholds
@@ -31,6 +38,7 @@ from triage.forms.filters import read_list
 from triage.http_cache import unless_held
 from triage.presenters import lane_heads
 from triage.presenters import text as missing
+from triage.presenters.graph_model import graph_card
 from triage.presenters.lane import FEWEST_TOLD
 from triage.presenters.lists import count_lists
 from triage.presenters.peers import standing_words
@@ -227,7 +235,9 @@ def backtest(request: Request, snapshot: Snapshot) -> HttpResponse:
     """The newest backtest of what a clean pull request is here: order, calibration, the lane, newcomers."""
     found = read_backtest(settings.LOG_DIR)
     label = next((one for one in found.labels if one.label == LABEL), None) if found else None
-    shown: dict[str, object] = {"found": found, "label": label, "window": settings.LABEL_WINDOW_DAYS}
+    shown: dict[str, object] = {"found": found, "label": label, "window": settings.LABEL_WINDOW_DAYS, "graph": None}
+    if settings.SHOW_GRAPH_MODEL:
+        shown["graph"] = graph_card(read_graph(settings.MODEL_DIR, LABEL), read_graph_backtest(settings.LOG_DIR))
     if label is None:
         shown |= {"need": training_need(snapshot), "is_running": settings.REPORTS_BESIDE}
     elif label.groups and (outside := label.groups[0]).n:

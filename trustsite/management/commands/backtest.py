@@ -13,6 +13,7 @@ from tqdm import tqdm
 from ingest.clock import wall_now
 from scoring.dataset.cases import LABELS
 from scoring.training.backtest import BacktestProblem, Plan, run, steps
+from scoring.training.graph_card import card_of_backtest, write_graph_backtest
 from scoring.training.graph_trial import HOW, GraphTrial, is_installed
 from scoring.training.report import page, table
 from scoring.training.summary import shown_backtest, write_backtest
@@ -74,6 +75,8 @@ class Command(BaseCommand):
         except BacktestProblem as problem:
             raise CommandError(str(problem), returncode=2) from problem
         report = _write_report(page(results, extras), shown_backtest(results, extras, wall_now()))
+        if graph is not None and (card := card_of_backtest(results, graph.seeds, wall_now())):
+            write_graph_backtest(settings.LOG_DIR, card)
         self.stdout.write(json.dumps(results, allow_nan=False) if options["json"] else "\n".join(table(results)))
         self.stderr.write(f"Charts: {report}")
 

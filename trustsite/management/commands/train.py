@@ -44,6 +44,9 @@ from scoring.models.storage import (
     serving_name,
 )
 from scoring.pipeline.lane_thresholds import CERTIFICATES
+from scoring.training.graph_card import said_of_promotion
+from scoring.training.graph_model import GraphProblem, store_graph, try_graph
+from scoring.training.graph_trial import HOW, is_installed
 from scoring.training.process import note_end
 from scoring.training.starter import starter_of_file, text_of
 from scoring.training.summary import shown_model, write_figures
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
     from scoring.dataset.cases import Cases
     from scoring.dataset.dataset import Material
     from scoring.dataset.labels import FastLaned
+    from scoring.training.summary import ShownGraph
     from scoring.training.train import Trained
 
 
@@ -174,7 +178,8 @@ class Command(BaseCommand):
             raise CommandError(f"{settings.MODEL_DIR} cannot be written ({problem.strerror}).") from problem
         if file is None:
             note_end(settings.MODEL_DIR, time.time())
-        self._tell(record, name, objection_words, options["json"], attempts.said if attempts else None)
+        graph = None if objection_words else _try_graph(material, label, now, trained, draws, seed)
+        self._tell(record, name, objection_words, options["json"], attempts.said if attempts else None, graph)
 
     def _write_starter(self, file: Path | None, path: Path, label: LabelName, seed: int, as_json: bool) -> None:
         """Write the starter model of a file of other projects, with its quality on projects it has not seen."""
@@ -215,7 +220,13 @@ class Command(BaseCommand):
         return Attempts(f"{sentence}\n{low_sentence}", shown)
 
     def _tell(
-        self, record: dict[str, Any], name: str, objection_words: str, as_json: bool, certificate: str | None
+        self,
+        record: dict[str, Any],
+        name: str,
+        objection_words: str,
+        as_json: bool,
+        certificate: str | None,
+        graph: "ShownGraph | str | None",
     ) -> None:
         scopes = record["scopes"]
         if as_json:
@@ -227,6 +238,8 @@ class Command(BaseCommand):
                 "decisions": decisions,
             }
             output["certificate"] = certificate
+            if graph is not None:
+                output["graph"] = graph if isinstance(graph, str) else msgspec.to_builtins(graph)
             self.stdout.write(json.dumps(output, allow_nan=False))
             return
         for scope, part in scopes.items():
@@ -242,6 +255,32 @@ class Command(BaseCommand):
         )
         if certificate:
             self.stdout.write(certificate)
+        if isinstance(graph, str):
+            self.stdout.write(graph)
+        elif graph is not None:
+            self.stdout.write(f"{settings.MODEL_DIR / graph.checkpoint}.md: {said_of_promotion(graph)}")
+            for trial in graph.trials:
+                self.stdout.write(f"  graphsage, {trial.scope}, {trial.group}: {trial.why}")
+
+
+def _try_graph(
+    material: "Material", label: LabelName, now: datetime, trained: "Mapping[str, Trained]", draws: int, seed: int
+) -> "ShownGraph | str | None":
+    """Try the graph network where PyTorch is installed and store it; return its card, or why there is none.
+
+    None where it is neither installed nor to be shown.
+    """
+    if not is_installed():
+        return HOW if settings.SHOW_GRAPH_MODEL else None
+    with tqdm(leave=False, disable=None, desc="graphsage") as bar:
+        try:
+            graph = try_graph(material, label, now, trained, draws, seed, lambda words: bar.update() and None)
+        except GraphProblem as problem:
+            return str(problem)
+    try:
+        return store_graph(settings.MODEL_DIR, settings.PYG_ROOT, graph, material, label, now)
+    except OSError as problem:
+        raise CommandError(f"GraphSAGE cannot be stored ({problem.strerror}); the model serves.") from problem
 
 
 def _build_terms(side: "Side", label: LabelName, model: str) -> "Terms":
