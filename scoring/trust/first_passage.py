@@ -30,7 +30,7 @@ transfers give equal bits.
 Personalised EigenTrust, the baseline that first-passage trust is compared with, stands at the end.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -193,9 +193,9 @@ def _sum_over_bridges(bridges: Bridges, followers: Integers, offset: Integers, t
     cell += np.repeat(offset, lengths)
     carried = table[cell]
     carried *= bridges.amount[ways]
-    total, leads = np.zeros(len(followers)), lengths > 0
-    total[leads] = np.add.reduceat(carried, (np.cumsum(lengths) - lengths)[leads])
-    return total
+    # One after the other: `np.add.reduceat` sums in blocks, so cells of other people, which are 0, would move bits.
+    total = np.bincount(np.repeat(np.arange(len(followers)), lengths), weights=carried, minlength=len(followers))
+    return np.asarray(total, dtype=np.float64)
 
 
 def _columns(vouchers: Integers, size: int) -> tuple[Integers, int]:
@@ -312,6 +312,7 @@ def _next_hop(flow: Transfers, starts: Integers, arriving: Floats) -> Floats:
 
 
 DAMPING = 0.15  # probability with which the walk returns to the seeds
+TOLERANCE, LIMIT = 1e-9, 200  # the L1 change at which it ends, and the most steps
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -327,8 +328,8 @@ def eigentrust(
     seeds: Integers,
     size: int,
     damping: float = DAMPING,
-    tolerance: float = 1e-9,
-    limit: int = 200,
+    tolerance: float = TOLERANCE,
+    limit: int = LIMIT,
     start: Floats | None = None,
     pretrust: Floats | None = None,
 ) -> Floats:
@@ -356,9 +357,9 @@ def prepare_walk(edges: Edges, size: int) -> Walk:
 def walk_from(
     walk: Walk,
     seeds: Integers,
-    damping: float = 0.15,
-    tolerance: float = 1e-9,
-    limit: int = 200,
+    damping: float = DAMPING,
+    tolerance: float = TOLERANCE,
+    limit: int = LIMIT,
     start: Floats | None = None,
     pretrust: Floats | None = None,
 ) -> Floats:
@@ -379,6 +380,40 @@ def walk_from(
         if change <= tolerance:
             break
     return shares
+
+
+TOGETHER = 8  # walks at once: a wider block no longer fits the cache, and takes more time for each
+
+
+def walk_together(walk: Walk, seed_sets: Sequence[Integers]) -> Iterator[Floats]:
+    """Yield `walk_from` of each of these sets of seeds, equal in every bit; one pass over the vouches serves eight."""
+    for begin in range(0, len(seed_sets), TOGETHER):
+        yield from _walk_block(walk, seed_sets[begin : begin + TOGETHER])
+
+
+def _walk_block(walk: Walk, seed_sets: Sequence[Integers]) -> list[Floats]:
+    """Walk from a few sets of seeds, a column each, until the last of them stands; each ends where it would alone."""
+    size, damping, tolerance, limit = len(walk.idle), DAMPING, TOLERANCE, LIMIT
+    homes = np.column_stack([_uniform(checked_seeds(seeds, size), size) for seeds in seed_sets])
+    begins, idle = np.flatnonzero(homes.any(axis=1)), np.flatnonzero(walk.idle)
+    ended: list[Floats | None] = [None] * len(seed_sets)
+    shares = homes
+    for _ in range(limit):
+        following = walk.onward @ shares
+        # Sums run along rows in memory, in blocks as the sum of one column alone.
+        resting = np.ascontiguousarray(shares[idle].T).sum(axis=1)
+        following[begins] += resting * homes[begins]
+        following *= 1 - damping
+        following[begins] += damping * homes[begins]
+        moved = np.abs(following - shares)
+        shares = following
+        # The rounding of a sum in another order is below 1e-11 of it, so most columns need no exact one.
+        for column in np.flatnonzero(moved.sum(axis=0) <= tolerance * (1 + 1e-9)).tolist():
+            if ended[column] is None and np.ascontiguousarray(moved[:, column]).sum() <= tolerance:
+                ended[column] = np.ascontiguousarray(shares[:, column])
+        if all(column is not None for column in ended):
+            break
+    return [np.ascontiguousarray(shares[:, place]) if column is None else column for place, column in enumerate(ended)]
 
 
 def _uniform(seeds: Integers, size: int) -> Floats:

@@ -127,14 +127,14 @@ TRUST = "select * from trust order by repository_id, contributor_id"
 def runs_fixture(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Notes each computation of a seed set's first-passage trust and of its walk."""
     done: list[str] = []
-    for name in ("passage_columns", "walk_from"):
-        real = getattr(scoring.trust.incremental, name)
+    for name, real_name in (("passage_columns",) * 2, ("passage_columns", "few_columns"), ("walk_together",) * 2):
+        real = getattr(scoring.trust.incremental, real_name)
 
         def noted(*arguments: object, real: object = real, name: str = name) -> object:
             done.append(name)
             return real(*arguments)  # ty: ignore[not-callable]
 
-        monkeypatch.setattr(scoring.trust.incremental, name, noted)
+        monkeypatch.setattr(scoring.trust.incremental, real_name, noted)
     return done
 
 
@@ -166,7 +166,7 @@ def test_beyond_the_last_hop_only_the_walk_is_computed(result: Result, runs: lis
     take(result, frames[:first], at(first))
     runs.clear()
     later(result, frames, first)
-    assert runs == ["walk_from"] * 2
+    assert runs == ["walk_together"]
     row = result.rows("select t.* from trust t join contributors using (contributor_id) where did = ?", [MARA])[0]
     assert (row["distance"], row["first_passage"], row["path"], row["keep"]) == (None, 0, [], 1)
     assert row["eigentrust"] > 0
@@ -197,6 +197,9 @@ def test_after_any_history_the_rows_are_those_of_a_run_from_nothing(result: Resu
     people = [SEED, ANA, MARA, MALLORY, STRANGER, *(f"did:plc:{letter * 24}" for letter in "bcdefghijk")]
     frames = world((SEED, ANA), (ANA, MARA))
     frames.repository(MARA, "other", repoDid=OTHER)
+    for author in people[::2]:
+        frames.pull(author, "offered")
+        frames.pull(author, "elsewhere", target=OTHER)
     first = len(frames)
     take(result, frames, at(first))
     result.watch([OTHER], [MARA])

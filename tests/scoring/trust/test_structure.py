@@ -34,7 +34,7 @@ def world(*vouches: tuple[str, str]) -> Frames:
 
 def trust(result: Result) -> dict[str, tuple[float, int | None, list[str]]]:
     dids = {row["contributor_id"]: row["did"] for row in result.rows("select contributor_id, did from contributors")}
-    rows = result.rows("from trust where repository_id > 0")
+    rows = result.rows("from trust where repository_id = 0")
     return {
         dids[row["contributor_id"]]: (row["structural_trust"], row["distance"], [dids[one] for one in row["path"]])
         for row in rows
@@ -100,8 +100,8 @@ def test_trust_is_the_same_in_however_small_groups_it_is_written(
 
 
 def row(result: Result, did: str) -> dict[str, Any]:
-    """The row of one person, from the seeds of the repository."""
-    sql = "select t.* from trust t join contributors using (contributor_id) where did = ? and repository_id > 0"
+    """The row of one person, from the seeds of the site, who are those of the repository."""
+    sql = "select t.* from trust t join contributors using (contributor_id) where did = ? and repository_id = 0"
     return result.rows(sql, [did])[0]
 
 
@@ -173,6 +173,7 @@ def test_the_one_account_that_trust_hangs_on_is_named_and_no_seed(result: Result
 
 def test_a_pass_writes_only_the_rows_that_changed(result: Result, monkeypatch: pytest.MonkeyPatch) -> None:
     frames = world((SEED, ANA), (ANA, MARA))
+    frames.pull(MALLORY, "offered")
     first = len(frames)
     frames.vouch(MARA, MALLORY)
     take(result, frames[:first], at(first))
@@ -185,6 +186,18 @@ def test_a_pass_writes_only_the_rows_that_changed(result: Result, monkeypatch: p
     people = {one["contributor_id"]: one["did"] for one in result.rows("select did, contributor_id from contributors")}
     told = {(people[one["contributor_id"]], one["repository_id"] > 0) for one in added if one["distance"] == 3}
     assert told == {(MALLORY, True), (MALLORY, False)}
+
+
+def test_a_repositorys_seeds_have_rows_for_those_who_offered_something_there_and_no_others(result: Result) -> None:
+    frames = world((SEED, ANA), (ANA, MARA))
+    frames.pull(MARA, "offered")
+    take(result, frames)
+    sql = "select did from trust join contributors using (contributor_id) where repository_id > 0"
+    assert result.rows(sql) == [{"did": MARA}]
+    assert set(trust(result)) == {SEED, ANA, MARA}
+    found = result.score(ANA, REPO)
+    assert (found.structural_trust, found.distance) == (trust(result)[ANA][0], 1)
+    assert [person.did for person in found.path] == [SEED, ANA]
 
 
 WEAK = Policy(merge_weight=0.1, merge_cap=0.25)
