@@ -184,8 +184,9 @@ class _Search:
         incoming, hops = self.incoming, self.incoming.parameters.hops
         found, steps = self.is_seed.copy(), list[_Step]()
         for _ in range(hops - 2):
-            places = np.sort(incoming.rank[incoming.vouches.places(np.flatnonzero(found))])
-            steps.append(self._step(places))
+            leaves = np.zeros(len(incoming.rank), dtype=bool)
+            leaves[incoming.rank[incoming.vouches.places(np.flatnonzero(found))]] = True
+            steps.append(self._step(np.flatnonzero(leaves)))
             found[steps[-1].reached] = True
         before = self._distinct(people, incoming.voucher[self._into(people)])
         for rows in (before, people)[-hops:]:
