@@ -26,10 +26,10 @@ def graph_of(vouches: Edges, denounces: Edges, size: int, merges: Edges = NONE) 
     return Graph(numbers, numbers, prepare(vouches, size), prepare(denounces, size), merges, NONE)
 
 
-def expected(graph: Graph, seeds: np.ndarray, people: np.ndarray, policy: Policy) -> pa.Table:
-    """The rows of these people among everybody's, and `other_seed` from everybody's strongest paths."""
-    table = passage_columns(graph, seeds.tolist(), policy)
-    told = table.filter(pa.array(np.isin(table["contributor_id"].to_numpy(), people)))
+def expected(graph: Graph, seeds: np.ndarray, people: np.ndarray, policy: Policy, ids: np.ndarray) -> pa.Table:
+    """The rows of these people, by place, among everybody's, and `other_seed` from everybody's strongest paths."""
+    table = passage_columns(graph, ids[seeds].tolist(), policy)
+    told = table.filter(pa.array(np.isin(table["contributor_id"].to_numpy(), ids[people])))
     hops = policy.parameters.hops
     judged = judge_within(graph.vouches, graph.denounces, seeds, policy.parameters, policy.denounce_strength)
     flow = transfers_left(graph.vouches, judged, seeds, policy.parameters)
@@ -40,7 +40,7 @@ def expected(graph: Graph, seeds: np.ndarray, people: np.ndarray, policy: Policy
         for voucher, subject, amount in zip(flow.voucher.tolist(), flow.subject.tolist(), flow.amount, strict=True)
         if amount > 0 and shorter[voucher] not in (-1, first[subject]) and (voucher, subject) not in merges
     }
-    column = pa.array([person in other for person in told["contributor_id"].to_pylist()], pa.bool_())
+    column = pa.array([graph.position[person] in other for person in told["contributor_id"].to_pylist()], pa.bool_())
     return told.set_column(told.column_names.index("other_seed"), "other_seed", column)
 
 
@@ -48,7 +48,7 @@ def assert_equal(graph: Graph, seeds: np.ndarray, people: np.ndarray, policy: Po
     """Compare every column of these people; return how many rows they have."""
     incoming = prepare_incoming(graph.vouches, graph.denounces, policy.parameters)
     found = few_columns(graph, incoming, seeds.tolist(), people.tolist(), policy)
-    whole = expected(graph, seeds, people, policy)
+    whole = expected(graph, seeds, people, policy, graph.contributor_ids)
     assert found.column_names == whole.column_names
     assert found.cast(whole.schema).to_pylist() == whole.to_pylist()
     exact = judge_few(incoming, np.unique(seeds), people, policy.denounce_strength)

@@ -1,25 +1,31 @@
 """Trust computed anew only where something changed is the trust of a whole computation."""
 
 import random
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import scoring.queries.people.trust
 import scoring.trust.incremental
-from scoring.config.policy import Parameters
+from scoring.config.policy import Parameters, Policy
 from scoring.pipeline.evidence import TRUST_CACHES
+from scoring.pipeline.score import CHANGED_PEOPLE
 from scoring.trust.denounces import Denounced, judge_denounces
-from scoring.trust.first_passage import first_passage
-from scoring.trust.graph import Network, prepare
+from scoring.trust.first_passage import Walk, first_passage, walk_from
+from scoring.trust.graph import Floats, Integers, Network, prepare
 from scoring.trust.incremental import SeedSetTrust, TrustCache, find_changed_vouchers, replace_vouches
+from scoring.trust.table import Graph
 from tests.conftest import Count
-from tests.ingest.stream.frames import ANA, MALLORY, MARA, SEED, STRANGER, Frames, at
+from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, STRANGER, Frames, at, pull_uri
 from tests.pipeline import Result
 from tests.scoring.small import feed, take
 from tests.scoring.trust.graphs import Vouch, edges_of, graphs, parameters, people
+from tests.scoring.trust.test_bounded import expected
 from tests.scoring.trust.test_structure import world
 
 DEFAULTS = Parameters()
@@ -219,3 +225,52 @@ def test_after_any_history_the_rows_are_those_of_a_run_from_nothing(result: Resu
         result.judge(at(len(frames) - 1))
         assert result.rows(TRUST) == kept
     assert len({row["repository_id"] for row in result.rows(TRUST)}) == 3
+
+
+JUDGED = ("trust", "features", "current_scores", "current_decisions")
+
+
+def test_every_decision_and_score_is_that_of_trust_computed_for_everybody(
+    result: Result, monkeypatch: pytest.MonkeyPatch, count: Count
+) -> None:
+    """The straightforward computation: each walk alone, and everybody's trust from every seed set."""
+
+    def for_everybody(
+        graph: Graph, incoming: object, seeds: Sequence[int], wanted: Sequence[int], policy: Policy
+    ) -> pa.Table:
+        return expected(graph, graph.places(seeds), graph.places(wanted), policy, graph.contributor_ids)
+
+    def alone(walk: Walk, sets: Sequence[Integers]) -> list[Floats]:
+        return [walk_from(walk, seeds) for seeds in sets]
+
+    draw, frames = random.Random(26), world((SEED, ANA), (ANA, MARA))
+    people = [SEED, ANA, MARA, MALLORY, STRANGER, *(f"did:plc:{letter * 24}" for letter in "bcdefghijk")]
+    frames.repository(MARA, "other", repoDid=OTHER)
+    for number, author in enumerate(people * 2):
+        frames.pull(author, f"offered{number}", target=(REPO, OTHER)[number % 2])
+        if number % 3 == 0:
+            frames.status(SEED if number % 2 == 0 else MARA, pull_uri(author, f"offered{number}"), "merged")
+    for _ in range(count(40, 400)):
+        voucher, subject = draw.sample(people, 2)
+        frames.vouch(voucher, subject, "update", kind=draw.choice(["vouch"] * 5 + ["denounce"]))
+    take(result, frames, at(len(frames)))
+    result.watch([OTHER], [MARA, ANA])
+    judged = []
+    for straightforward in (False, True):
+        if straightforward:
+            monkeypatch.setattr(scoring.trust.incremental, "few_columns", for_everybody)
+            monkeypatch.setattr(scoring.queries.people.trust, "few_columns", for_everybody)
+            monkeypatch.setattr(scoring.trust.incremental, "walk_together", alone)
+        TRUST_CACHES[result.store] = TrustCache()
+        CHANGED_PEOPLE.pop(result.store, None)
+        with result.store.write() as txn:
+            txn.inputs_changed()
+            for table in JUDGED:
+                txn.execute(f"delete from {table}")
+        result.judge(at(len(frames) + 1))
+        tables = [result.rows(f"from {table} order by all") for table in JUDGED]
+        told = [result.score(did, repository) for did in people for repository in (None, REPO, OTHER)]
+        judged.append((tables, told))
+    assert judged[0] == judged[1]
+    assert len({row["repository_id"] for row in judged[0][0][0]}) == 3
+    assert any(row["other_seed"] for row in judged[0][0][0])
