@@ -71,15 +71,16 @@ def _rebuild_trust(store: Store, now: datetime, policy: Policy) -> Keys:
 SEED_SETS = """
 select s.repository_id, list(s.contributor_id order by s.contributor_id) as seeds, any_value(o.people) as people
 from seeds s left join (
-  select repository_id, list(distinct author_id order by author_id) as people from pull_requests group by 1
-) o using (repository_id) group by s.repository_id
+  select repository_id, list(distinct author_id order by author_id) as people
+  from pull_requests semi join contributors on contributor_id = author_id group by 1
+) o using (repository_id) where s.repository_id = 0 or o.people is not null group by s.repository_id
 """
 
 
 def _read_seed_sets(rows: Rows) -> dict[int, SeedSet]:
-    """Read the seeds of each repository and those who offered something there; of the site's set all are wanted."""
+    """Read the seeds of the site, and of each repository where somebody offered something, with who did."""
     return {
-        row["repository_id"]: SeedSet(tuple(row["seeds"]), tuple(row["people"] or ()) if row["repository_id"] else None)
+        row["repository_id"]: SeedSet(tuple(row["seeds"]), tuple(row["people"]) if row["repository_id"] else None)
         for row in rows.rows(SEED_SETS)
     }
 

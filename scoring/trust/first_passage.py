@@ -30,7 +30,7 @@ transfers give equal bits.
 Personalised EigenTrust, the baseline that first-passage trust is compared with, stands at the end.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -312,7 +312,6 @@ def _next_hop(flow: Transfers, starts: Integers, arriving: Floats) -> Floats:
 
 
 DAMPING = 0.15  # probability with which the walk returns to the seeds
-TOLERANCE, LIMIT = 1e-9, 200  # the L1 change at which it ends, and the most steps
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -328,8 +327,8 @@ def eigentrust(
     seeds: Integers,
     size: int,
     damping: float = DAMPING,
-    tolerance: float = TOLERANCE,
-    limit: int = LIMIT,
+    tolerance: float = 1e-9,
+    limit: int = 200,
     start: Floats | None = None,
     pretrust: Floats | None = None,
 ) -> Floats:
@@ -358,8 +357,8 @@ def walk_from(
     walk: Walk,
     seeds: Integers,
     damping: float = DAMPING,
-    tolerance: float = TOLERANCE,
-    limit: int = LIMIT,
+    tolerance: float = 1e-9,
+    limit: int = 200,
     start: Floats | None = None,
     pretrust: Floats | None = None,
 ) -> Floats:
@@ -380,40 +379,6 @@ def walk_from(
         if change <= tolerance:
             break
     return shares
-
-
-TOGETHER = 8  # walks at once: a wider block no longer fits the cache, and takes more time for each
-
-
-def walk_together(walk: Walk, seed_sets: Sequence[Integers]) -> Iterator[Floats]:
-    """Yield `walk_from` of each of these sets of seeds, equal in every bit; one pass over the vouches serves eight."""
-    for begin in range(0, len(seed_sets), TOGETHER):
-        yield from _walk_block(walk, seed_sets[begin : begin + TOGETHER])
-
-
-def _walk_block(walk: Walk, seed_sets: Sequence[Integers]) -> list[Floats]:
-    """Walk from a few sets of seeds, a column each, until the last of them stands; each ends where it would alone."""
-    size, damping, tolerance, limit = len(walk.idle), DAMPING, TOLERANCE, LIMIT
-    homes = np.column_stack([_uniform(checked_seeds(seeds, size), size) for seeds in seed_sets])
-    begins, idle = np.flatnonzero(homes.any(axis=1)), np.flatnonzero(walk.idle)
-    ended: list[Floats | None] = [None] * len(seed_sets)
-    shares = homes
-    for _ in range(limit):
-        following = walk.onward @ shares
-        # Sums run along rows in memory, in blocks as the sum of one column alone.
-        resting = np.ascontiguousarray(shares[idle].T).sum(axis=1)
-        following[begins] += resting * homes[begins]
-        following *= 1 - damping
-        following[begins] += damping * homes[begins]
-        moved = np.abs(following - shares)
-        shares = following
-        # The rounding of a sum in another order is below 1e-11 of it, so most columns need no exact one.
-        for column in np.flatnonzero(moved.sum(axis=0) <= tolerance * (1 + 1e-9)).tolist():
-            if ended[column] is None and np.ascontiguousarray(moved[:, column]).sum() <= tolerance:
-                ended[column] = np.ascontiguousarray(shares[:, column])
-        if all(column is not None for column in ended):
-            break
-    return [np.ascontiguousarray(shares[:, place]) if column is None else column for place, column in enumerate(ended)]
 
 
 def _uniform(seeds: Integers, size: int) -> Floats:

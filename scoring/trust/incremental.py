@@ -26,7 +26,7 @@ import pyarrow as pa
 from scoring.config.policy import Parameters, Policy
 from scoring.trust.bounded import Incoming, prepare_incoming
 from scoring.trust.denounces import Denounced, judge_within
-from scoring.trust.first_passage import Walk, prepare_walk, walk_together
+from scoring.trust.first_passage import Walk, prepare_walk, walk_from
 from scoring.trust.graph import Edges, Floats, Integers, Network, checked_people, prepare, row_starts
 from scoring.trust.table import Graph, few_columns, passage_columns, trust_columns
 
@@ -153,10 +153,7 @@ class TrustCache:
         incoming = prepare_incoming(graph.vouches, graph.denounces, basis[1].parameters)
         run = Update(graph, incoming, prepare_walk(graph.edges, len(graph.contributor_ids)), *near, basis[1])
         due = {number: wanted for number, wanted in sorted(sets.items()) if self._may_differ(run, number, wanted)}
-        shares = walk_together(run.walk, [graph.places(wanted.seeds) for wanted in due.values()]) if due else ()
-        parts = [
-            self._part(run, number, wanted, share) for (number, wanted), share in zip(due.items(), shares, strict=True)
-        ]
+        parts = [self._part(run, number, wanted) for number, wanted in due.items()]
         self._sets = {number: self._sets[number] for number in sets}
         self._basis, self._graph = basis, graph
         return parts, [*due, *gone]
@@ -170,7 +167,7 @@ class TrustCache:
         cached = self._sets.get(number)
         return cached is None or cached.wanted != wanted or not run.connected.isdisjoint(wanted.seeds)
 
-    def _part(self, run: Update, number: int, wanted: SeedSet, share: Floats) -> pa.Table:
+    def _part(self, run: Update, number: int, wanted: SeedSet) -> pa.Table:
         """Compute the rows of one seed set."""
         graph, policy, seeds, people = run.graph, run.policy, wanted.seeds, wanted.people
         cached = self._sets.get(number)
@@ -181,6 +178,7 @@ class TrustCache:
         else:
             passage = few_columns(graph, run.incoming, seeds, people, policy)
         self._sets[number] = CachedSeedSet(wanted, passage)
+        share = walk_from(run.walk, graph.places(seeds))
         return trust_columns(graph, number, seeds, passage, share, policy, people)
 
 

@@ -375,8 +375,8 @@ def test_a_store_of_version_16_keeps_the_sites_trust_and_that_in_who_offered_som
         old.execute("alter table trust drop column other_seed")
         old.execute(
             "insert into pull_requests by name select 'p' as pull_uri, 7 as author_id, 1 as repository_id, "
-            "'' as title, '' as body, 'rounds' as record_form, 0 as round, 1 as round_count, now() as opened_at, now() as seen_at, "
-            "now() as changed_at, 'merged' as state"
+            "'' as title, '' as body, 'rounds' as record_form, 0 as round, 1 as round_count, now() as opened_at, "
+            "now() as seen_at, now() as changed_at, 'merged' as state"
         )
         for repository, person in ((0, 7), (0, 8), (1, 7), (1, 8), (2, 7)):
             old.execute(

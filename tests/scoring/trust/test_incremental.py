@@ -16,8 +16,8 @@ from scoring.config.policy import Parameters, Policy
 from scoring.pipeline.evidence import TRUST_CACHES
 from scoring.pipeline.score import CHANGED_PEOPLE
 from scoring.trust.denounces import Denounced, judge_denounces
-from scoring.trust.first_passage import Walk, first_passage, walk_from
-from scoring.trust.graph import Floats, Integers, Network, prepare
+from scoring.trust.first_passage import first_passage
+from scoring.trust.graph import Network, prepare
 from scoring.trust.incremental import SeedSetTrust, TrustCache, find_changed_vouchers, replace_vouches
 from scoring.trust.table import Graph
 from tests.conftest import Count
@@ -26,7 +26,7 @@ from tests.pipeline import Result
 from tests.scoring.small import feed, take
 from tests.scoring.trust.graphs import Vouch, edges_of, graphs, parameters, people
 from tests.scoring.trust.test_bounded import expected
-from tests.scoring.trust.test_structure import world
+from tests.scoring.trust.test_structure import world as trusting
 
 DEFAULTS = Parameters()
 SILENCE = prepare(edges_of([]), 6)
@@ -133,7 +133,7 @@ TRUST = "select * from trust order by repository_id, contributor_id"
 def runs_fixture(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Notes each computation of a seed set's first-passage trust and of its walk."""
     done: list[str] = []
-    for name, real_name in (("passage_columns",) * 2, ("passage_columns", "few_columns"), ("walk_together",) * 2):
+    for name, real_name in (("passage_columns",) * 2, ("passage_columns", "few_columns"), ("walk_from",) * 2):
         real = getattr(scoring.trust.incremental, real_name)
 
         def noted(*arguments: object, real: object = real, name: str = name) -> object:
@@ -142,6 +142,13 @@ def runs_fixture(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         monkeypatch.setattr(scoring.trust.incremental, real_name, noted)
     return done
+
+
+def world(*vouches: tuple[str, str]) -> Frames:
+    """These vouches, and somebody offered something to the repository."""
+    frames = trusting(*vouches)
+    frames.pull(SEED, "first")
+    return frames
 
 
 def later(result: Result, frames: Frames, first: int) -> None:
@@ -172,7 +179,7 @@ def test_beyond_the_last_hop_only_the_walk_is_computed(result: Result, runs: lis
     take(result, frames[:first], at(first))
     runs.clear()
     later(result, frames, first)
-    assert runs == ["walk_together"]
+    assert runs == ["walk_from"] * 2
     row = result.rows("select t.* from trust t join contributors using (contributor_id) where did = ?", [MARA])[0]
     assert (row["distance"], row["first_passage"], row["path"], row["keep"]) == (None, 0, [], 1)
     assert row["eigentrust"] > 0
@@ -233,15 +240,12 @@ JUDGED = ("trust", "features", "current_scores", "current_decisions")
 def test_every_decision_and_score_is_that_of_trust_computed_for_everybody(
     result: Result, monkeypatch: pytest.MonkeyPatch, count: Count
 ) -> None:
-    """The straightforward computation: each walk alone, and everybody's trust from every seed set."""
+    """The straightforward computation: everybody's trust from every seed set."""
 
     def for_everybody(
         graph: Graph, incoming: object, seeds: Sequence[int], wanted: Sequence[int], policy: Policy
     ) -> pa.Table:
         return expected(graph, graph.places(seeds), graph.places(wanted), policy, graph.contributor_ids)
-
-    def alone(walk: Walk, sets: Sequence[Integers]) -> list[Floats]:
-        return [walk_from(walk, seeds) for seeds in sets]
 
     draw, frames = random.Random(26), world((SEED, ANA), (ANA, MARA))
     people = [SEED, ANA, MARA, MALLORY, STRANGER, *(f"did:plc:{letter * 24}" for letter in "bcdefghijk")]
@@ -260,7 +264,6 @@ def test_every_decision_and_score_is_that_of_trust_computed_for_everybody(
         if straightforward:
             monkeypatch.setattr(scoring.trust.incremental, "few_columns", for_everybody)
             monkeypatch.setattr(scoring.queries.people.trust, "few_columns", for_everybody)
-            monkeypatch.setattr(scoring.trust.incremental, "walk_together", alone)
         TRUST_CACHES[result.store] = TrustCache()
         CHANGED_PEOPLE.pop(result.store, None)
         with result.store.write() as txn:

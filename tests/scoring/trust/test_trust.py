@@ -9,26 +9,10 @@ from hypothesis import strategies as st
 
 from scoring.config.policy import Parameters
 from scoring.trust import first_passage as returns
-from scoring.trust.first_passage import (
-    eigentrust,
-    first_passage,
-    prepare_walk,
-    vouch_weights,
-    walk_from,
-    walk_together,
-)
+from scoring.trust.first_passage import eigentrust, first_passage, vouch_weights
 from scoring.trust.graph import Edges
 from tests.conftest import Count
-from tests.scoring.trust.graphs import (
-    edges_of,
-    graphs,
-    parameters,
-    people,
-    random_edges,
-    vouches_of,
-    walks,
-    young_forge,
-)
+from tests.scoring.trust.graphs import edges_of, graphs, parameters, people, vouches_of, walks, young_forge
 
 NOBODY = people()
 DEFAULTS = Parameters()
@@ -289,23 +273,3 @@ def test_the_inputs_are_left_as_they_were() -> None:
     first_passage(edges, people(0), 600, DEFAULTS)
     eigentrust(edges, people(0), 600)
     assert vouches_of(edges) == before
-
-
-@given(st.lists(graphs(), min_size=1, max_size=11))
-def test_walks_together_are_those_alone_in_every_bit(drawn: list[tuple]) -> None:
-    vouches, _, size = drawn[0]
-    walk = prepare_walk(edges_of(vouches), size)
-    sets = [np.unique(seeds % size) for _, seeds, _ in drawn]
-    assert [share.tobytes() for share in walk_together(walk, sets)] == [
-        walk_from(walk, seeds).tobytes() for seeds in sets
-    ]
-
-
-def test_walks_together_through_a_large_graph_end_each_at_its_own_step() -> None:
-    size = 30_000
-    walk = prepare_walk(random_edges(size), size)
-    chain = prepare_walk(edges_of([(place, place + 1, 1.0) for place in range(299)]), 300)
-    for steps, sets in ((walk, 9), (chain, 12)):
-        seeds = [np.arange(place, min(place * 29 + 1, 300)) for place in range(sets)]
-        alone = [walk_from(steps, each).tobytes() for each in seeds]
-        assert [share.tobytes() for share in walk_together(steps, seeds)] == alone
