@@ -13,6 +13,7 @@ from scoring.config.policy import Parameters, Policy
 from scoring.explain.decided import explain
 from scoring.explain.sentences import sentence
 from scoring.gate.decide import judge
+from scoring.queries import read
 from scoring.thresholds import Thresholds
 from scoring.trust.denounces import judge_denounces
 from scoring.trust.first_passage import eigentrust
@@ -198,6 +199,20 @@ def test_a_repositorys_seeds_have_rows_for_those_who_offered_something_there_and
     found = result.score(ANA, REPO)
     assert (found.structural_trust, found.distance) == (trust(result)[ANA][0], 1)
     assert [person.did for person in found.path] == [SEED, ANA]
+
+
+def test_a_seed_hears_warnings_of_those_whom_they_trust_also_where_nobody_offered_anything(result: Result) -> None:
+    frames, other = world((MARA, STRANGER)), "did:plc:" + "o" * 24
+    frames.repository(ANA, "other", repoDid=other)
+    frames.vouch(STRANGER, MALLORY, kind="denounce")
+    take(result, frames)
+    result.watch([other], [MARA])
+    result.judge(at(len(frames)))
+    assert result.value("select count(*) from trust where repository_id > 0") == 0
+    with result.reading() as rows:
+        pages = {viewer: read.contributor(rows, MALLORY, viewer, result.policy) for viewer in (MARA, None)}
+    heard = {viewer: [line.kind for line in page.vouches] for viewer, page in pages.items() if page is not None}
+    assert heard == {MARA: ["denounce"], None: []}
 
 
 WEAK = Policy(merge_weight=0.1, merge_cap=0.25)
