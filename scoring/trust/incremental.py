@@ -211,9 +211,19 @@ def _changed_people(before: Graph, after: Graph) -> Integers:
     pairs = ((before.vouches, after.vouches), (before.denounces, after.denounces))
     if np.array_equal(before.contributor_ids, after.contributor_ids):
         changed = [after.contributor_ids[find_changed_vouchers(old, new)] for old, new in pairs]
+    elif np.isin(before.contributor_ids, after.contributor_ids).all():  # nobody is gone: nothing is sorted
+        place = after.position[before.contributor_ids]  # in rising order, so rows stay sorted
+        moved = [(_renumbered(old, place, new.size), new) for old, new in pairs]
+        changed = [after.contributor_ids[find_changed_vouchers(*pair)] for pair in moved]
     else:
         changed = [_differing(_by_id(before, old), _by_id(after, new)) for old, new in pairs]
     return np.unique(np.concatenate([*changed, _differing(_merges_by_id(before), _merges_by_id(after))]))
+
+
+def _renumbered(network: Network, place: Integers, size: int) -> Network:
+    """Return the network with everybody at their place among `size` people, whose order is the same."""
+    voucher = place[network.voucher]
+    return Network(voucher, place[network.subject], network.weight, row_starts(voucher, size))
 
 
 def _by_id(graph: Graph, network: Network) -> Columns:
