@@ -141,7 +141,7 @@ class Result:
     def score(self, did: str, repository: str | None = None) -> read.ContributorScore:
         """The answer of `/score/{did}`, which must be there."""
         with self.store.read() as rows:
-            found = read.score(rows, did, repository)
+            found = read.score(rows, did, repository, self.policy)
         assert found is not None, f"{did} was not scored"
         return found
 

@@ -101,6 +101,7 @@ ADDED = (
     ("repository_settings", "time_zones boolean"),
     ("repositories", "upstream varchar"),
     ("current_decisions", "graph double"),
+    ("trust", "other_seed boolean"),
 )
 # Until version 4 a pull request was drawn for the audit once for all its rounds: that draw now counts for the newest.
 DRAWN_ONCE = """
@@ -130,6 +131,11 @@ TO_VERSION_9 = (
     "update landings set followed = false "
     "where pull_uri in (select pull_uri from pull_followups where kind = 'reverted')",
 )
+# Until version 17 each seed set had a row for everybody whom it reaches. The next pass computes the others anew.
+ONLY_WHO_OFFERED = """
+delete from trust where repository_id <> 0
+  and (repository_id, contributor_id) not in (select (repository_id, author_id) from pull_requests)
+"""
 _CREATED = re.compile(r"^create (table|sequence|index) ", re.MULTILINE)
 
 
@@ -145,6 +151,8 @@ def bring_up(txn: Transaction, schema: str, version: int) -> None:
         for statement in TO_VERSION_9:
             txn.execute(statement)
         bound_old_reviews(txn)
+    if version < 17:
+        txn.execute(ONLY_WHO_OFFERED)
 
 
 def _add_missing(txn: Transaction, schema: str) -> None:

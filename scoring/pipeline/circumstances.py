@@ -148,15 +148,10 @@ select c.contributor_id from contributors c semi join fetches f on f.kind = 'ide
 where c.contributor_id in (select unnest($people))
 """
 # The accounts that an author's trust rests on: the strongest path, whether one account can end the trust, and whether a
-# second seed certainly reaches the author (the strongest path of a voucher begins elsewhere). Where that is not
-# certain, the seed counts as the only one.
+# second seed certainly reaches the author. Where that is not certain, the seed counts as the only one.
 RESTS_ON = f"""
 select t.repository_id, t.contributor_id, t.path, t.dominator is not null as hangs,
-  exists (
-    from vouches v join trust u on u.repository_id = t.repository_id and u.contributor_id = v.voucher_id
-    where v.subject_id = t.contributor_id and v.superseded_at is null and v.kind = 'vouch' and v.seen_at <= $now
-      and v.voucher_id <> v.subject_id and u.structural_trust > 0 and u.distance < $hops and u.path[1] <> t.path[1]
-  ) as has_other_seed
+  coalesce(t.other_seed, false) as has_other_seed
 from trust t
 where (t.repository_id, t.contributor_id) in (select (p.repository_id, p.author_id) from {OPEN} where p.state = 'open')
 """
@@ -190,11 +185,10 @@ qualify gap is null or gap > 0
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The moment of reading, with `days` for which a change of an account counts, and `hops` of trust."""
+    """The moment of reading, with `days` for which a change of an account counts."""
 
     now: datetime
     days: int
-    hops: int
 
 
 OBJECTED: Mapping[str | None, bool | Literal["maintainer"]] = {
@@ -248,7 +242,7 @@ def read_circumstances(
 
 
 def _read_facts(rows: Rows, moment: Moment, pulls: Sequence[Mapping[str, Any]]) -> _Facts:
-    trusted = rows.rows(RESTS_ON, {"now": moment.now, "hops": moment.hops})
+    trusted = rows.rows(RESTS_ON)
     authors = {pull["author_id"] for pull in pulls}
     people = sorted(authors.union(*(row["path"] for row in trusted)))
     identified = rows.rows(IDENTIFIED, {"people": people})

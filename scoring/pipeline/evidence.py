@@ -20,7 +20,7 @@ from ingest.store.database import Store
 from ingest.store.transaction import Keys, Rows, Transaction
 from scoring.config.policy import Policy
 from scoring.formatting import display_name
-from scoring.trust.incremental import TrustCache
+from scoring.trust.incremental import SeedSet, TrustCache
 from scoring.trust.table import STATEMENTS, read_graph
 from scoring.types import Evidence, Pair
 
@@ -68,11 +68,21 @@ def _rebuild_trust(store: Store, now: datetime, policy: Policy) -> Keys:
         raise
 
 
-def _read_seed_sets(rows: Rows) -> dict[int, tuple[int, ...]]:
-    sets = rows.rows(
-        "select repository_id, list(contributor_id order by contributor_id) as seeds from seeds group by 1"
-    )
-    return {row["repository_id"]: tuple(row["seeds"]) for row in sets}
+SEED_SETS = """
+select s.repository_id, list(s.contributor_id order by s.contributor_id) as seeds, any_value(o.people) as people
+from seeds s left join (
+  select repository_id, list(distinct author_id order by author_id) as people
+  from pull_requests semi join contributors on contributor_id = author_id group by 1
+) o using (repository_id) where s.repository_id = 0 or o.people is not null group by s.repository_id
+"""
+
+
+def _read_seed_sets(rows: Rows) -> dict[int, SeedSet]:
+    """Read the seeds of the site, and of each repository where somebody offered something, with who did."""
+    return {
+        row["repository_id"]: SeedSet(tuple(row["seeds"]), tuple(row["people"]) if row["repository_id"] else None)
+        for row in rows.rows(SEED_SETS)
+    }
 
 
 def _rebuild(txn: Transaction, table: str, now: datetime, window_days: int) -> Keys:

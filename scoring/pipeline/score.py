@@ -203,7 +203,7 @@ def _read_inputs(
     pulls = {row["pull_uri"]: row for row in rows.rows(OPEN_PULLS)}
     authors = {uri: _author(row) for uri, row in pulls.items()}
     repository_rules = {number: rules_under(policy.repository, theirs) for number, theirs in settings.items()}
-    moment = Moment(now, policy.thresholds.account_change_days, policy.parameters.hops)
+    moment = Moment(now, policy.thresholds.account_change_days)
     attestations = read_attestation_states(rows, now)
     circumstances = read_circumstances(rows, moment, repository_rules, policy.repository, attestations)
     predictions = predict(rows, rules.served, evidence, authors, thresholds, now, policy.window_days)

@@ -73,8 +73,8 @@ def judge_within(
         raise ValueError(f"vouches of {vouches.size} people and denounces of {denounces.size} do not fit together")
     flow = transfers_within(vouches, seeds, parameters)
     first = passage_along(flow, parameters)
-    weight, trusted, by_seed = _weigh(denounces, first, parameters)
-    keep = _share_left(weight * strength, first.mass)
+    weight, trusted, by_seed = weigh(denounces, first, parameters)
+    keep = share_left(weight * strength, first.mass)
     keep[by_seed] = 0.0
     passage = first if (keep == 1).all() else passage_along(_scaled(flow, keep, parameters.hops), parameters)
     return Denounced(first, weight, keep, trusted, by_seed, passage)
@@ -85,7 +85,7 @@ def transfers_left(vouches: Network, judged: Denounced, seeds: Integers, paramet
     return _scaled(transfers_within(vouches, seeds, parameters), judged.keep, parameters.hops)
 
 
-def _weigh(
+def weigh(
     denounces: Network, first: FirstPassage, parameters: Parameters
 ) -> tuple[Floats, Integers, NDArray[np.bool_]]:
     """Return D, the number of trusted denouncers, and whether a seed denounces, for everybody."""
@@ -101,7 +101,7 @@ def _weigh(
     return weight, trusted, by_seed
 
 
-def _share_left(lost: Floats, mass: Floats) -> Floats:
+def share_left(lost: Floats, mass: Floats) -> Floats:
     """Return clip(1 - lost / mass, 0, 1): exactly 1 where nothing is lost, 0 where at least `mass` is, even of 0."""
     partly = (lost > 0) & (lost < mass)
     share = np.where(lost > 0, 0.0, 1.0)

@@ -193,9 +193,9 @@ def _sum_over_bridges(bridges: Bridges, followers: Integers, offset: Integers, t
     cell += np.repeat(offset, lengths)
     carried = table[cell]
     carried *= bridges.amount[ways]
-    total, leads = np.zeros(len(followers)), lengths > 0
-    total[leads] = np.add.reduceat(carried, (np.cumsum(lengths) - lengths)[leads])
-    return total
+    # One after the other: `np.add.reduceat` sums in blocks, so cells of other people, which are 0, would move bits.
+    total = np.bincount(np.repeat(np.arange(len(followers)), lengths), weights=carried, minlength=len(followers))
+    return np.asarray(total, dtype=np.float64)
 
 
 def _columns(vouchers: Integers, size: int) -> tuple[Integers, int]:
@@ -356,7 +356,7 @@ def prepare_walk(edges: Edges, size: int) -> Walk:
 def walk_from(
     walk: Walk,
     seeds: Integers,
-    damping: float = 0.15,
+    damping: float = DAMPING,
     tolerance: float = 1e-9,
     limit: int = 200,
     start: Floats | None = None,

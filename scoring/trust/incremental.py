@@ -11,21 +11,24 @@ returns and the transposed network for each seed set, to save a part of 11 ms: s
 day, other settings) everything is computed anew. Between two midnights no vouch ages, so only people who vouched,
 denounced, or took that back can change anything: a seed set that reaches none of them keeps its rows, and one that
 reaches them only by its walk of EigenTrust keeps its first-passage trust. A ring of fakes may vouch as often as it
-likes and costs nothing.
+likes and costs nothing. One search backwards from them finds all sets that reach them: on any way to one of them the
+first is reached before the change as after it.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
+from itertools import count
 
 import numpy as np
 import pyarrow as pa
 
 from scoring.config.policy import Parameters, Policy
+from scoring.trust.bounded import Incoming, prepare_incoming
 from scoring.trust.denounces import Denounced, judge_within
 from scoring.trust.first_passage import Walk, prepare_walk, walk_from
 from scoring.trust.graph import Edges, Floats, Integers, Network, checked_people, prepare, row_starts
-from scoring.trust.table import Graph, passage_columns, trust_columns
+from scoring.trust.table import Graph, few_columns, passage_columns, trust_columns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,17 +101,26 @@ def find_changed_vouchers(before: Network, after: Network) -> Integers:
 
 
 Basis = tuple[date, Policy]
-Seeds = tuple[int, ...]
 Columns = tuple[Integers, Integers, Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class SeedSet:
+    """The seeds of a repository or the site, and the `people` whose trust is wanted (None: everybody's).
+
+    Both are contributor_ids.
+    """
+
+    seeds: tuple[int, ...]
+    people: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CachedSeedSet:
     """The last result of one seed set."""
 
-    seeds: Seeds
+    wanted: SeedSet
     passage: pa.Table
-    walked: Integers  # contributor_ids that the walk of EigenTrust reaches
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,8 +128,10 @@ class Update:
     """The inputs of one update that all seed sets share."""
 
     graph: Graph
+    incoming: Incoming
     walk: Walk
-    changed: Integers  # contributor_ids whose vouches or denounces changed
+    within_hops: frozenset[int]  # contributor_ids from whom somebody whose vouches or denounces changed is that near
+    connected: frozenset[int]  # the same at any distance
     policy: Policy
 
 
@@ -129,45 +143,64 @@ class TrustCache:
         self._graph: Graph | None = None
         self._sets: dict[int, CachedSeedSet] = {}
 
-    def update(self, graph: Graph, sets: Mapping[int, Seeds], basis: Basis) -> tuple[list[pa.Table], list[int]]:
+    def update(self, graph: Graph, sets: Mapping[int, SeedSet], basis: Basis) -> tuple[list[pa.Table], list[int]]:
         """Return rows of the seed sets that may have changed, and all repositories whose rows are to be replaced."""
         before = self._graph if self._basis == basis else None
         if before is None:
             self._sets = {}
-        changed = _changed_people(before, graph) if before is not None else np.zeros(0, dtype=np.int64)
+        near = _who_reach(before, _changed_people(before, graph), basis[1].parameters.hops) if before else NOBODY_NEAR
         gone = [number for number in self._sets if number not in sets]
-        run = Update(graph, prepare_walk(graph.edges, len(graph.contributor_ids)), changed, basis[1])
-        parts = {number: self._part(run, number, seeds) for number, seeds in sorted(sets.items())}
+        incoming = prepare_incoming(graph.vouches, graph.denounces, basis[1].parameters)
+        run = Update(graph, incoming, prepare_walk(graph.edges, len(graph.contributor_ids)), *near, basis[1])
+        due = {number: wanted for number, wanted in sorted(sets.items()) if self._may_differ(run, number, wanted)}
+        parts = [self._part(run, number, wanted) for number, wanted in due.items()]
         self._sets = {number: self._sets[number] for number in sets}
         self._basis, self._graph = basis, graph
-        return [part for part in parts.values() if part is not None], [
-            *(number for number, part in parts.items() if part is not None),
-            *gone,
-        ]
+        return parts, [*due, *gone]
 
     def forget(self) -> None:
         """Compute everything anew next time: the last rows were not written."""
         self._basis = None
 
-    def _part(self, run: Update, number: int, seeds: Seeds) -> pa.Table | None:
-        """Compute the rows of one seed set; None where none of them can differ from the last ones."""
-        graph, changed, policy = run.graph, run.changed, run.policy
+    def _may_differ(self, run: Update, number: int, wanted: SeedSet) -> bool:
+        """Return whether a row of one seed set can differ from the last ones."""
         cached = self._sets.get(number)
-        if cached is not None and cached.seeds != seeds:
-            cached = None
-        if cached is not None and not np.isin(changed, cached.walked).any() and not _reaches(cached, changed):
-            return None
-        is_kept = cached is not None and not _reaches(cached, changed)
-        passage = cached.passage if cached is not None and is_kept else passage_columns(graph, seeds, policy)
+        return cached is None or cached.wanted != wanted or not run.connected.isdisjoint(wanted.seeds)
+
+    def _part(self, run: Update, number: int, wanted: SeedSet) -> pa.Table:
+        """Compute the rows of one seed set."""
+        graph, policy, seeds, people = run.graph, run.policy, wanted.seeds, wanted.people
+        cached = self._sets.get(number)
+        if cached is not None and cached.wanted == wanted and run.within_hops.isdisjoint(seeds):
+            passage = cached.passage
+        elif people is None:
+            passage = passage_columns(graph, seeds, policy)
+        else:
+            passage = few_columns(graph, run.incoming, seeds, people, policy)
+        self._sets[number] = CachedSeedSet(wanted, passage)
         share = walk_from(run.walk, graph.places(seeds))
-        self._sets[number] = CachedSeedSet(seeds, passage, np.sort(graph.contributor_ids[share > 0]))
-        return trust_columns(graph, number, seeds, passage, share, policy)
+        return trust_columns(graph, number, seeds, passage, share, policy, people)
 
 
-def _reaches(cached: CachedSeedSet, people: Integers) -> bool:
-    """Return whether trust from the seeds reaches any of these people."""
-    reached = cached.passage["contributor_id"].to_numpy()[cached.passage["reached"].to_numpy() >= 0]
-    return bool(np.isin(people, reached).any())
+NOBODY_NEAR = (frozenset[int](), frozenset[int]())
+
+
+def _who_reach(graph: Graph, people: Integers, hops: int) -> tuple[frozenset[int], frozenset[int]]:
+    """Return who reaches one of these people along at most `hops` vouches, and along any number, by contributor_id."""
+    known = people[people < len(graph.position)]
+    places = graph.position[known]
+    found = np.zeros(len(graph.contributor_ids), dtype=bool)
+    found[places[places >= 0]] = True
+    within, vouches, before = found, graph.vouches, -1
+    for hop in count():
+        if found.sum() == before:
+            break
+        before = int(found.sum())
+        within = found if hop <= hops else within
+        found = found.copy()
+        found[vouches.voucher[found[vouches.subject]]] = True
+    ids = graph.contributor_ids
+    return frozenset(ids[within].tolist()), frozenset(ids[found].tolist())
 
 
 def _changed_people(before: Graph, after: Graph) -> Integers:
@@ -178,9 +211,19 @@ def _changed_people(before: Graph, after: Graph) -> Integers:
     pairs = ((before.vouches, after.vouches), (before.denounces, after.denounces))
     if np.array_equal(before.contributor_ids, after.contributor_ids):
         changed = [after.contributor_ids[find_changed_vouchers(old, new)] for old, new in pairs]
+    elif np.isin(before.contributor_ids, after.contributor_ids).all():  # nobody is gone: nothing is sorted
+        place = after.position[before.contributor_ids]  # in rising order, so rows stay sorted
+        moved = [(_renumbered(old, place, new.size), new) for old, new in pairs]
+        changed = [after.contributor_ids[find_changed_vouchers(*pair)] for pair in moved]
     else:
         changed = [_differing(_by_id(before, old), _by_id(after, new)) for old, new in pairs]
     return np.unique(np.concatenate([*changed, _differing(_merges_by_id(before), _merges_by_id(after))]))
+
+
+def _renumbered(network: Network, place: Integers, size: int) -> Network:
+    """Return the network with everybody at their place among `size` people, whose order is the same."""
+    voucher = place[network.voucher]
+    return Network(voucher, place[network.subject], network.weight, row_starts(voucher, size))
 
 
 def _by_id(graph: Graph, network: Network) -> Columns:

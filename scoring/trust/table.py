@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from ingest.store.transaction import Rows
 from scoring.config.policy import Policy
+from scoring.trust.bounded import Incoming, judge_few
 from scoring.trust.denounces import judge_within, transfers_left
 from scoring.trust.first_passage import DAMPING, Transfers, evidence_weights, trust_of, vouch_weights
 from scoring.trust.graph import Edges, Floats, Integers, Network, prepare, strongest
@@ -126,6 +127,13 @@ class Graph:
         """Return the indices of people, in rising order, each once."""
         return np.unique(self.position[np.asarray(people, dtype=np.int64)])
 
+    def is_among(self, people: Sequence[int] | None) -> NDArray[np.bool_]:
+        """Mark these people, contributor_ids, by index; everybody for None."""
+        marked = np.full(len(self.contributor_ids), people is None)
+        if people is not None:
+            marked[self.position[np.asarray(people, dtype=np.int64)]] = True
+        return marked
+
     @property
     def edges(self) -> Edges:
         return Edges(self.vouches.voucher, self.vouches.subject, self.vouches.weight)
@@ -182,7 +190,7 @@ def _counted(counts: Edges, voucher: Integers, subject: Integers, size: int) -> 
 def passage_columns(graph: Graph, seeds: Sequence[int], policy: Policy) -> pa.Table:
     """Compute trust from one seed set for all people whom it reaches or whom a trusted person denounces.
 
-    `reached` is the number of hops by vouches alone, -1 beyond reach: people beyond reach cannot change any of this.
+    `other_seed` is false for all of them: it is computed by `few_columns` alone.
     """
     start, hops = graph.places(seeds), policy.parameters.hops
     judged = judge_within(graph.vouches, graph.denounces, start, policy.parameters, policy.denounce_strength)
@@ -193,7 +201,6 @@ def passage_columns(graph: Graph, seeds: Sequence[int], policy: Policy) -> pa.Ta
     path, path_merges = _path_columns(graph, strongest_chains(flow, hops)[shown])
     columns = {
         "contributor_id": graph.contributor_ids[shown],
-        "reached": judged.first.distance[shown],
         "first_passage": mass,
         "structural_trust": trust_of(mass, policy.parameters, judged.passage.distance[shown] == 0),
         "distance": pa.array(distance, mask=distance < 0),
@@ -204,23 +211,64 @@ def passage_columns(graph: Graph, seeds: Sequence[int], policy: Policy) -> pa.Ta
         "trusted_denouncers": judged.trusted_denouncers[shown],
         "denounce_weight": _cut(judged.weight[shown], DIGITS),
         "keep": _cut(judged.keep[shown], DIGITS),
+        "other_seed": np.zeros(len(shown), dtype=bool),
+    }
+    return pa.table(columns)
+
+
+def few_columns(
+    graph: Graph, incoming: Incoming, seeds: Sequence[int], people: Sequence[int], policy: Policy
+) -> pa.Table:
+    """Compute the rows of `passage_columns` of these people alone, equal in every bit, and `other_seed`.
+
+    `incoming` is prepared from the graph; `people` are contributor_ids.
+    """
+    places = graph.places(people)
+    found = judge_few(incoming, graph.places(seeds), places, policy.denounce_strength)
+    shown = np.flatnonzero(found.reached | (found.trusted_denouncers > 0))
+    mass, distance, dominator = _cut(found.mass[shown], DIGITS), found.distance[shown], found.dominator[shown]
+    path, path_merges = _path_columns(graph, found.chain[shown])
+    voucher, subject = found.other_ways
+    records = graph.merges_behind(voucher, subject) == 0
+    columns = {
+        "contributor_id": graph.contributor_ids[places[shown]],
+        "first_passage": mass,
+        "structural_trust": trust_of(mass, policy.parameters, distance == 0),
+        "distance": pa.array(distance, mask=distance < 0),
+        "path": path,
+        "path_merges": path_merges,
+        "dominator": pa.array(graph.contributor_ids[dominator], mask=dominator == NOBODY),
+        "denounced_by_seed": found.by_seed[shown],
+        "trusted_denouncers": found.trusted_denouncers[shown],
+        "denounce_weight": _cut(found.weight[shown], DIGITS),
+        "keep": _cut(found.keep[shown], DIGITS),
+        "other_seed": np.isin(places[shown], subject[records]),
     }
     return pa.table(columns)
 
 
 def trust_columns(
-    graph: Graph, repository_id: int, seeds: Sequence[int], passage: pa.Table, share: Floats, policy: Policy
+    graph: Graph,
+    repository_id: int,
+    seeds: Sequence[int],
+    passage: pa.Table,
+    share: Floats,
+    policy: Policy,
+    among: Sequence[int] | None = None,
 ) -> pa.Table:
-    """Build rows of `trust` for one seed set from its two measures: `passage_columns`, and EigenTrust by index."""
+    """Build rows of `trust` for one seed set from its two measures: first passage, and EigenTrust by index.
+
+    With `among`, contributor_ids, only for those people.
+    """
     places = graph.position[passage["contributor_id"].to_numpy()]
-    walked = share > NEGLIGIBLE
+    walked = (share > NEGLIGIBLE) & graph.is_among(among)
     walked[places] = False
     further = np.flatnonzero(walked)
     whole = pa.concat_tables([passage, _beyond_reach(graph, further, passage.schema)])
     places = np.concatenate([places, further])
     trust, keep = (whole[name].to_numpy() for name in ("structural_trust", "keep"))
     is_seed = np.isin(places, graph.places(seeds))
-    columns = {name: whole[name] for name in whole.column_names if name != "reached"}
+    columns = {name: whole[name] for name in whole.column_names}
     columns |= {
         "repository_id": np.full(len(places), repository_id, dtype=np.int32),
         "structural_trust": served_trust(trust, keep, share[places], is_seed, policy),
@@ -234,12 +282,11 @@ def _beyond_reach(graph: Graph, places: Integers, schema: pa.Schema) -> pa.Table
     count = len(places)
     columns = {
         "contributor_id": graph.contributor_ids[places],
-        "reached": np.full(count, -1),
         "distance": pa.nulls(count, pa.int64()),
         "path": [[]] * count,
         "path_merges": [[]] * count,
         "dominator": pa.nulls(count, pa.int64()),
-        "denounced_by_seed": np.zeros(count, dtype=bool),
+        **dict.fromkeys(("denounced_by_seed", "other_seed"), np.zeros(count, dtype=bool)),
         "trusted_denouncers": np.zeros(count, dtype=np.int64),
         "keep": np.ones(count),
     }

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from scoring.queries.people.trust import read_trust
 from scoring.queries.read import QueueRow
 from tests.pipeline import Later, Result
 from trustsite.world import World
@@ -45,12 +46,11 @@ class Played:
 
     def mass(self, dids: tuple[str, ...], repository: str = "") -> float:
         """First-passage trust of these people together, from a repository's seeds or the site's."""
-        sql = """
-            select coalesce(sum(first_passage), 0) from trust join contributors using (contributor_id)
-            left join repositories using (repository_id)
-            where coalesce(repo_key, '') = ? and list_contains(?, did)
-        """
-        return self.result.value(sql, [repository, list(dids)])
+        with self.result.reading() as rows:
+            number = rows.value("select repository_id from repositories where repo_key = ?", [repository]) or 0
+            found = rows.rows("select contributor_id from contributors where list_contains(?, did)", [list(dids)])
+            judged = read_trust(rows, number, [row["contributor_id"] for row in found], self.result.policy)
+        return sum(row["first_passage"] for row in judged.values())
 
 
 Play = Callable[..., Played]

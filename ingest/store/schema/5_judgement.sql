@@ -17,7 +17,9 @@ create table seeds (
   primary key (repository_id, contributor_id)
 );
 
--- Structural trust from each seed set; only people whom it reaches or whom a trusted person denounces. Figures are cut
+-- Structural trust from each seed set; only people whom it reaches or whom a trusted person denounces, and of a
+-- repository's set only those who offered something there: 1,000 repositories that reach 100,000 people would else be
+-- 100,000,000 rows. Of others it is computed when somebody asks (scoring/queries/people/trust.py). Figures are cut
 -- (never rounded up) to four significant digits, eigentrust to three: each vouch moves everybody's trust a little, and a
 -- row is written only if more than that has changed. Explanations are computed in full.
 create table trust (
@@ -34,6 +36,7 @@ create table trust (
   trusted_denouncers integer not null,  -- number of denouncers whom this seed set trusts with s >= .1, including seeds
   denounce_weight double not null,    -- D >= 0: trust behind denounces, without the seeds' own
   keep double not null,               -- share of the inflow that remains after denounces, in [0, 1]
+  other_seed boolean,                 -- a second seed of the repository certainly reaches them; false for the site's set
   primary key (repository_id, contributor_id)
 );
 

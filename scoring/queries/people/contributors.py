@@ -11,13 +11,14 @@ from types import MappingProxyType
 from typing import Any
 
 from ingest.store.transaction import Rows
-from scoring.config.policy import Policy
+from scoring.config.policy import Policy, policy_from_settings
 from scoring.formatting import display_name
 from scoring.models.registry import SHRUNK_RATE, clean_needed, shrunk_rate
 from scoring.pipeline.interventions import LEFT_OUT
 from scoring.pipeline.stored import CLAIMS, read_verdict
 from scoring.queries.people.scores import HIDDEN, hide_score, score, score_ground, scores_everywhere
 from scoring.queries.people.signals import read_signals
+from scoring.queries.people.trust import read_trust
 from scoring.queries.types import (
     ContributorPage,
     ContributorScore,
@@ -34,13 +35,16 @@ from scoring.queries.types import (
 )
 from scoring.types import Estimate, Evidence, Lane, Person
 
-# Whose denounces a viewer (three times the parameter) is shown with their reasons: their own, those of people who vouch
-# for the viewer, and, for a viewer who is a seed, those of people whom that seed set trusts.
+# Whose denounces a viewer (twice the parameter) is shown with their reasons: their own, those of people who vouch for
+# the viewer, and, for a viewer who is a seed, those of people whom that seed set trusts (the third parameter).
 CIRCLE = """
 select ?::integer union all
 select voucher_id from vouches where subject_id = ? and kind = 'vouch' and superseded_at is null union all
-select t.contributor_id from trust t join seeds s on s.repository_id = t.repository_id
-where s.contributor_id = ? and t.structural_trust > 0
+select unnest(?::integer[])
+"""
+DENOUNCERS = """
+select distinct voucher_id from vouches where subject_id = ? and kind = 'denounce' and superseded_at is null
+  and voucher_id <> subject_id
 """
 
 
@@ -212,14 +216,19 @@ def _outcome(row: Mapping[str, Any], trouble: str | None) -> str:
 HISTORY_SHOWN = 200
 
 
-def contributor(rows: Rows, did: str, viewer: str | None = None) -> ContributorPage | None:
-    """Everything that is shown about one DID to `viewer`, a DID; None where nobody has been seen under it."""
+def contributor(
+    rows: Rows, did: str, viewer: str | None = None, policy: Policy | None = None
+) -> ContributorPage | None:
+    """Everything that is shown about one DID to `viewer`, a DID; None where nobody has been seen under it.
+
+    `policy`: that of the settings, if it is None.
+    """
     person = rows.row("select * from contributors where did = ?", [did])
     overall = score(rows, did)
     if person is None or overall is None:
         return None
     number = person["contributor_id"]
-    here, vouches = scores_everywhere(rows, number), _vouches(rows, number, viewer)
+    here, vouches = scores_everywhere(rows, number), _vouches(rows, number, viewer, policy)
     warnings = sum(one.kind == "denounce" for one in vouches)  # those that the viewer may hear
     return ContributorPage(
         score=overall,
@@ -268,15 +277,26 @@ def _counted_record(score: ContributorScore) -> Evidence | None:
     return Evidence(clean=clean, not_clean=other)
 
 
-def _vouches(rows: Rows, number: int, viewer: str | None) -> tuple[VouchLine, ...]:
+def _trusted_denouncers(rows: Rows, subject: int, seed: int, policy: Policy | None) -> list[int]:
+    """Return who denounces the subject and is trusted by a seed set that this person belongs to."""
+    said = [row["voucher_id"] for row in rows.rows(DENOUNCERS, [subject])]
+    sets = rows.rows("select repository_id from seeds where contributor_id = ?", [seed]) if said else []
+    policy = policy or policy_from_settings()
+    judged = [trust for row in sets for trust in read_trust(rows, row["repository_id"], said, policy).values()]
+    return sorted({trust["contributor_id"] for trust in judged if trust["structural_trust"] > 0})
+
+
+def _vouches(rows: Rows, number: int, viewer: str | None, policy: Policy | None) -> tuple[VouchLine, ...]:
     """Return who stands for this person, and those who denounce them whom the viewer may hear (CIRCLE)."""
+    listener = circle_of(rows, number, viewer)
+    trusted = _trusted_denouncers(rows, number, listener, policy) if listener is not None else []
     found = rows.rows(
         "select v.kind, coalesce(v.reason, '') as reason, v.seen_at, c.did, c.handle, c.handle_verified "
         "from vouches v join contributors c on c.contributor_id = v.voucher_id "
         "anti join hidden_people h on h.contributor_id = v.voucher_id "
         "where v.subject_id = ? and v.voucher_id <> v.subject_id and v.superseded_at is null and (v.kind = 'vouch' or "
         f" v.voucher_id in ({CIRCLE})) order by v.seen_at desc, c.did limit 100",
-        [number, *[circle_of(rows, number, viewer)] * 3],
+        [number, listener, listener, trusted],
     )
     return tuple(
         VouchLine(Person(row["did"], display_name(row)), row["kind"], row["reason"], row["seen_at"]) for row in found

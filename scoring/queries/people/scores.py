@@ -12,6 +12,7 @@ from typing import Any
 from ingest.records.watched import find_repository
 from ingest.store.snapshots import PerSnapshot, Snapshot
 from ingest.store.transaction import Rows
+from scoring.config.policy import Policy, policy_from_settings
 from scoring.config.repository import in_shadow, thresholds_under
 from scoring.explain.decided import explain
 from scoring.explain.sentences import plain_sentence, told_reasons
@@ -19,6 +20,7 @@ from scoring.formatting import display_name
 from scoring.gate.decide import decide_person
 from scoring.pipeline.stored import People, read_settled, read_thresholds, read_verdict, verdict_evidence, with_settled
 from scoring.queries.changes import SEALED
+from scoring.queries.people.trust import read_trust
 from scoring.queries.types import ContributorScore, DueAudit
 from scoring.types import Estimate, Lane, Person, Verdict
 
@@ -81,6 +83,13 @@ def _read(rows: Rows) -> Ground:
 
 
 NOT_REACHED: Mapping[str, Any] = {"distance": None, "path": [], "path_merges": []}
+TRUSTED_BY_NOBODY: Mapping[str, Any] = {
+    **NOT_REACHED,
+    **dict.fromkeys(("structural_trust", "eigentrust"), 0.0),
+    "denounced_by_seed": False,
+    "one_account": True,
+    "trusted_denouncers": 0,
+}
 DECIDED = """
 select pull_uri, lane, probability, low, high, cases, reasons, factors from current_decisions where pull_uri in ({uris})
 """
@@ -195,37 +204,33 @@ order by as_of desc, decided_clock desc limit 1
 """
 # Somebody who offered nothing in this watched repository: their record elsewhere, the trust of the seeds here.
 ELSEWHERE = """
-select c.* exclude (repository_id, structural_trust, eigentrust), w.repository_id, t.distance,
-  coalesce(t.structural_trust, 0) as structural_trust, coalesce(t.eigentrust, 0) as eigentrust,
-  coalesce(t.path, []) as path, coalesce(t.path_merges, []) as path_merges,
-  coalesce(t.denounced_by_seed, false) as denounced_by_seed,
-  t.dominator is not null or t.distance is null as one_account,
-  coalesce(t.trusted_denouncers, 0) as trusted_denouncers,
+select c.* exclude (repository_id, structural_trust, eigentrust), w.repository_id,
   exists (from seeds s where s.repository_id = w.repository_id and s.contributor_id = c.contributor_id) as is_seed,
   x.budget
 from current_scores c join watched_repositories w on w.repository_id = ?
 left join repository_settings x on x.repository_id = w.repository_id
-left join trust t on t.contributor_id = c.contributor_id and t.repository_id = w.repository_id
 where c.contributor_id in (select unnest(?::integer[])) and c.repository_id = 0
 """
 
 
-def score(rows: Rows, did: str, repository: str | None = None) -> ContributorScore | None:
+def score(rows: Rows, did: str, repository: str | None = None, policy: Policy | None = None) -> ContributorScore | None:
     """Return how a contributor is judged from a repository's seeds, or from the site's.
 
     None where one of the two is unknown.
 
-    `repository`: its DID, the at-uri of its record, or OWNER/NAME.
+    `repository`: its DID, the at-uri of its record, or OWNER/NAME; `policy`: that of the settings, if it is None.
     """
     number, ground, known = _asked(rows, [did], repository)
     if number is None or not known:
         return None
     found = [row for person in known for row in _reached(rows, person, number)]
-    judged = [(row, read_verdict(row)) for row in found] or _elsewhere(rows, list(known), number, ground)
+    judged = [(row, read_verdict(row)) for row in found] or _elsewhere(rows, list(known), number, policy)
     return next(iter(worded_scores(rows, judged, known, ground)), None)
 
 
-def scores(rows: Rows, dids: Sequence[str], repository: str | None = None) -> dict[str, ContributorScore]:
+def scores(
+    rows: Rows, dids: Sequence[str], repository: str | None = None, policy: Policy | None = None
+) -> dict[str, ContributorScore]:
     """The same for many, by DID, in a number of statements that does not grow with them; the unknown are left out.
 
     How trust reaches them is only in the explanation: `path` is empty, `distance` None. It saves a third of the CPU.
@@ -236,7 +241,7 @@ def scores(rows: Rows, dids: Sequence[str], repository: str | None = None) -> di
     judged: list[tuple[Mapping[str, Any], Verdict]]
     judged = [(row, read_verdict(row)) for row in _current(rows, sorted(known), number)]
     if others := sorted(known.keys() - {row["contributor_id"] for row, _ in judged}):
-        judged += _elsewhere(rows, others, number, ground)
+        judged += _elsewhere(rows, others, number, policy)
     unreached = [({**row, **NOT_REACHED}, verdict) for row, verdict in judged]
     return {score.person.did: score for score in worded_scores(rows, unreached, known, ground)}
 
@@ -319,14 +324,25 @@ def hidden_among(rows: Rows, dids: Sequence[str]) -> dict[str, str]:
 
 
 def _elsewhere(
-    rows: Rows, people: Sequence[int], number: int, ground: Ground
+    rows: Rows, people: Sequence[int], number: int, policy: Policy | None
 ) -> list[tuple[Mapping[str, Any], Verdict]]:
     """The rows of ELSEWHERE, each with its verdict; none at the site, where everybody has a judgement of their own."""
     if not number:
         return []
+    policy = policy or policy_from_settings()
     found = rows.rows(ELSEWHERE, [number, people])
+    trusted = read_trust(rows, number, [row["contributor_id"] for row in found], policy) if found else {}
+    found = [{**row, **_seen_from_here(trusted.get(row["contributor_id"]))} for row in found]
     met = People(rows, (person for row in found for person in row["path"])).persons
     return [(row, _judge_elsewhere(row, tuple(met[person] for person in row["path"]))) for row in found]
+
+
+def _seen_from_here(trust: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """The columns of a row of `trust` that a judgement takes; nothing but zeros for somebody who has none."""
+    if trust is None:
+        return TRUSTED_BY_NOBODY
+    one_account = trust["dominator"] is not None or trust["distance"] is None
+    return {name: trust.get(name, one_account) for name in TRUSTED_BY_NOBODY}
 
 
 def _judge_elsewhere(row: Mapping[str, Any], path: Sequence[Person]) -> Verdict:

@@ -8,11 +8,12 @@ The vouches worth making for a maintainer are computed separately for each seed 
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from threading import Lock
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,15 +25,18 @@ from scoring.formatting import display_name
 from scoring.models.registry import shrunk_rate
 from scoring.pipeline.stored import People
 from scoring.queries.types import Contribution, TrustExplanation, VouchesWorth, VouchWorth
+from scoring.trust.bounded import Incoming, prepare_incoming
 from scoring.trust.denounces import transfers_left
-from scoring.trust.first_passage import Transfers
+from scoring.trust.first_passage import Transfers, Walk, prepare_walk, walk_from
 from scoring.trust.graph import Integers
 from scoring.trust.incremental import SeedSetTrust
 from scoring.trust.paths import NOBODY, contributions, disjoint_paths, hangs_on_one, immediate_dominators
-from scoring.trust.table import Graph, read_graph
+from scoring.trust.table import Graph, few_columns, read_graph, trust_columns
 from scoring.trust.what_if import ProposedVouch, blast_radius, propose_vouches
 from scoring.types import Person
 
+Value = TypeVar("Value")
+SEEDS_OF = "select contributor_id from seeds where repository_id = ? order by contributor_id"
 THRESHOLD = 0.5  # trust s at which a person's merges may count (scoring/derived.sql)
 SHOWN, VOUCHERS = 20, 100
 KEPT = 8  # seed sets
@@ -49,6 +53,7 @@ class SeedView:
     dominator: Integers
 
 
+_prepared = PerSnapshot[tuple[Incoming, Walk]](1)
 _kept: OrderedDict[tuple[int, datetime, int, Policy], SeedView] = OrderedDict()
 _views_lock = Lock()
 _graphs = PerSnapshot[Graph](1)
@@ -62,6 +67,30 @@ def explain_trust(rows: Rows, did: str, repository: str | None, policy: Policy) 
         return None
     place = int(view.graph.position[person])
     return _explanation(rows, view, place) if place >= 0 else None
+
+
+def read_trust(rows: Rows, repository: int, people: Collection[int], policy: Policy) -> dict[int, dict[str, Any]]:
+    """Return rows as in the table `trust` for these people, whether or not it holds them; nobody beyond reach.
+
+    The table holds rows of a repository only for those who offered something there. They are computed as of the newest
+    scores; the graph is cached while its snapshot is the newest.
+    """
+    as_of = rows.value("select max(as_of) from current_scores")
+    seeds = [row["contributor_id"] for row in rows.rows(SEEDS_OF, [repository])]
+    if as_of is None or not seeds or not people:
+        return {}
+    graph = _graph(rows, as_of, policy)
+    incoming, walk = _of_snapshot(_prepared, rows, policy, lambda: _prepare(graph, policy))
+    known = [person for person in people if person < len(graph.position) and graph.position[person] >= 0]
+    share = walk_from(walk, graph.places(seeds))
+    passage = few_columns(graph, incoming, seeds, known, policy)
+    table = trust_columns(graph, repository, seeds, passage, share, policy, known)
+    return {row["contributor_id"]: row for row in table.to_pylist()}
+
+
+def _prepare(graph: Graph, policy: Policy) -> tuple[Incoming, Walk]:
+    incoming = prepare_incoming(graph.vouches, graph.denounces, policy.parameters)
+    return incoming, prepare_walk(graph.edges, len(graph.contributor_ids))
 
 
 def seed_view(rows: Rows, repository: str | None, policy: Policy) -> SeedView | None:
@@ -99,7 +128,7 @@ def _cached_view(rows: Rows, number: int, policy: Policy) -> SeedView | None:
 
 def _seed_view(rows: Rows, number: int, policy: Policy) -> SeedView | None:
     as_of = rows.value("select max(as_of) from current_scores")
-    seeds = rows.rows("select contributor_id from seeds where repository_id = ?", [number])
+    seeds = rows.rows(SEEDS_OF, [number])
     if as_of is None or not seeds:
         return None
     graph = _graph(rows, as_of, policy)
@@ -112,9 +141,12 @@ def _seed_view(rows: Rows, number: int, policy: Policy) -> SeedView | None:
 
 
 def _graph(rows: Rows, as_of: datetime, policy: Policy) -> Graph:
-    if not isinstance(rows, Snapshot):
-        return read_graph(rows, as_of, policy)
-    return _graphs.get(rows, policy, lambda: read_graph(rows, as_of, policy))
+    return _of_snapshot(_graphs, rows, policy, lambda: read_graph(rows, as_of, policy))
+
+
+def _of_snapshot(cached: PerSnapshot[Value], rows: Rows, policy: Policy, make: Callable[[], Value]) -> Value:
+    """Return the value for a snapshot, made once; for a store that is written to it is made each time."""
+    return cached.get(rows, policy, make) if isinstance(rows, Snapshot) else make()
 
 
 def _explanation(rows: Rows, view: SeedView, position_of_person: int) -> TrustExplanation:

@@ -67,7 +67,9 @@ def test_on_whom_an_open_pull_request_rests_is_asked_about_each_day(world: World
     assert asked(world) == [did("mallory")]
     with world.store.write() as txn:
         path = [world.people[did("seed")], world.people[did("mallory")]]
-        txn.execute("insert into trust values (1, ?, 1, 0.9, 0.1, 1, ?, [0], null, false, 0, 0, 1)", [path[1], path])
+        txn.execute(
+            "insert into trust values (1, ?, 1, 0.9, 0.1, 1, ?, [0], null, false, 0, 0, 1, false)", [path[1], path]
+        )
     assert asked(world) == [did("mallory"), did("seed")]
     world.moved = True
     assert world.identities() == 2

@@ -209,7 +209,9 @@ def test_a_float_that_differs_in_its_last_places_is_the_same(store: Store, open_
     for one, value in ((store, 0.1 + 0.2), (other, 0.3)):
         with one.write() as txn:
             txn.person_ids([ANA])
-            txn.execute("insert into trust values (0, 1, ?, 0.5, 0.5, 1, [1], [], null, false, 0, 0, 1)", [value])
+            txn.execute(
+                "insert into trust values (0, 1, ?, 0.5, 0.5, 1, [1], [], null, false, 0, 0, 1, false)", [value]
+            )
     assert digest_of(store) == digest_of(other)
 
 

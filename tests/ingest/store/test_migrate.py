@@ -369,6 +369,25 @@ def test_a_store_of_version_9_keeps_its_draws_and_answers_which_no_estimated_lan
     store.close()
 
 
+def test_a_store_of_version_16_keeps_the_sites_trust_and_that_in_who_offered_something(tmp_path: Path) -> None:
+    path = tmp_path / "old.duckdb"
+    with old_store(path, 16) as old:
+        old.execute("alter table trust drop column other_seed")
+        old.execute(
+            "insert into pull_requests by name select 'p' as pull_uri, 7 as author_id, 1 as repository_id, "
+            "'' as title, '' as body, 'rounds' as record_form, 0 as round, 1 as round_count, now() as opened_at, "
+            "now() as seen_at, now() as changed_at, 'merged' as state"
+        )
+        for repository, person in ((0, 7), (0, 8), (1, 7), (1, 8), (2, 7)):
+            old.execute(
+                "insert into trust values (?, ?, 1, 0.9, 0.1, 1, [], [], null, false, 0, 0, 1)", [repository, person]
+            )
+    store = Store.open(path)
+    kept = rows(store, "select repository_id, contributor_id, other_seed from trust order by all")
+    assert kept == [(0, 7, None), (0, 8, None), (1, 7, None)]
+    store.close()
+
+
 def test_a_step_to_a_later_version_does_not_repeat_those_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

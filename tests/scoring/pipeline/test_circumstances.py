@@ -24,7 +24,7 @@ WORKFLOW = CLEAN.replace("a.py", ".github/workflows/a.yml")
 def around(result: Result, now: datetime = NOW, rules: RepositoryRules | None = None) -> Circumstances:
     """The circumstances of what mara offered."""
     with result.reading() as rows:
-        found = read_circumstances(rows, Moment(now, 14, 4), {}, rules or RepositoryRules(), {})
+        found = read_circumstances(rows, Moment(now, 14), {}, rules or RepositoryRules(), {})
     return found[OFFERED]
 
 
@@ -131,13 +131,13 @@ def test_the_silence_before_a_return_is_measured_whatever_small_signs_came_after
     feed(result, frames)
     now = NOW + 101 * DAY
     with result.reading() as rows:
-        found = read_circumstances(rows, Moment(now, 14, 4), {}, RepositoryRules(), {})
+        found = read_circumstances(rows, Moment(now, 14), {}, RepositoryRules(), {})
     assert found[pull_uri(MARA, "second")].silent_days == 100
     back = Later(NOW + 115 * DAY)
     back.pull(MARA, "third")
     feed(result, back)
     with result.reading() as rows:
-        found = read_circumstances(rows, Moment(NOW + 116 * DAY, 14, 4), {}, RepositoryRules(), {})
+        found = read_circumstances(rows, Moment(NOW + 116 * DAY, 14), {}, RepositoryRules(), {})
     assert found[pull_uri(MARA, "third")].silent_days == 14, "they have been back for long enough"
     assert found[pull_uri(MARA, "second")].silent_days == 100
 
@@ -191,7 +191,7 @@ def test_the_first_that_would_be_fast_laned_is_audited_once_and_for_all(tmp_path
         result.judge(MERGED_AT + 21 * DAY)
         assert result.value("select count(*) from audit_draws") == 1
         with result.reading() as rows:
-            moment = Moment(MERGED_AT + 21 * DAY, 14, 4)
+            moment = Moment(MERGED_AT + 21 * DAY, 14)
             assert read_circumstances(rows, moment, {}, RepositoryRules(), {})[uri].draw == Draw(True, 1.0)
 
 

@@ -1,26 +1,32 @@
 """Trust computed anew only where something changed is the trust of a whole computation."""
 
 import random
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import scoring.queries.people.trust
 import scoring.trust.incremental
-from scoring.config.policy import Parameters
+from scoring.config.policy import Parameters, Policy
 from scoring.pipeline.evidence import TRUST_CACHES
+from scoring.pipeline.score import CHANGED_PEOPLE
 from scoring.trust.denounces import Denounced, judge_denounces
 from scoring.trust.first_passage import first_passage
 from scoring.trust.graph import Network, prepare
 from scoring.trust.incremental import SeedSetTrust, TrustCache, find_changed_vouchers, replace_vouches
+from scoring.trust.table import Graph
 from tests.conftest import Count
-from tests.ingest.stream.frames import ANA, MALLORY, MARA, SEED, STRANGER, Frames, at
+from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, STRANGER, Frames, at, pull_uri
 from tests.pipeline import Result
 from tests.scoring.small import feed, take
 from tests.scoring.trust.graphs import Vouch, edges_of, graphs, parameters, people
-from tests.scoring.trust.test_structure import world
+from tests.scoring.trust.test_bounded import expected
+from tests.scoring.trust.test_structure import world as trusting
 
 DEFAULTS = Parameters()
 SILENCE = prepare(edges_of([]), 6)
@@ -127,15 +133,22 @@ TRUST = "select * from trust order by repository_id, contributor_id"
 def runs_fixture(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Notes each computation of a seed set's first-passage trust and of its walk."""
     done: list[str] = []
-    for name in ("passage_columns", "walk_from"):
-        real = getattr(scoring.trust.incremental, name)
+    for name, real_name in (("passage_columns",) * 2, ("passage_columns", "few_columns"), ("walk_from",) * 2):
+        real = getattr(scoring.trust.incremental, real_name)
 
         def noted(*arguments: object, real: object = real, name: str = name) -> object:
             done.append(name)
             return real(*arguments)  # ty: ignore[not-callable]
 
-        monkeypatch.setattr(scoring.trust.incremental, name, noted)
+        monkeypatch.setattr(scoring.trust.incremental, real_name, noted)
     return done
+
+
+def world(*vouches: tuple[str, str]) -> Frames:
+    """These vouches, and somebody offered something to the repository."""
+    frames = trusting(*vouches)
+    frames.pull(SEED, "first")
+    return frames
 
 
 def later(result: Result, frames: Frames, first: int) -> None:
@@ -197,6 +210,9 @@ def test_after_any_history_the_rows_are_those_of_a_run_from_nothing(result: Resu
     people = [SEED, ANA, MARA, MALLORY, STRANGER, *(f"did:plc:{letter * 24}" for letter in "bcdefghijk")]
     frames = world((SEED, ANA), (ANA, MARA))
     frames.repository(MARA, "other", repoDid=OTHER)
+    for author in people[::2]:
+        frames.pull(author, "offered")
+        frames.pull(author, "elsewhere", target=OTHER)
     first = len(frames)
     take(result, frames, at(first))
     result.watch([OTHER], [MARA])
@@ -216,3 +232,48 @@ def test_after_any_history_the_rows_are_those_of_a_run_from_nothing(result: Resu
         result.judge(at(len(frames) - 1))
         assert result.rows(TRUST) == kept
     assert len({row["repository_id"] for row in result.rows(TRUST)}) == 3
+
+
+JUDGED = ("trust", "features", "current_scores", "current_decisions")
+
+
+def test_every_decision_and_score_is_that_of_trust_computed_for_everybody(
+    result: Result, monkeypatch: pytest.MonkeyPatch, count: Count
+) -> None:
+    """The straightforward computation: everybody's trust from every seed set."""
+
+    def for_everybody(
+        graph: Graph, incoming: object, seeds: Sequence[int], wanted: Sequence[int], policy: Policy
+    ) -> pa.Table:
+        return expected(graph, graph.places(seeds), graph.places(wanted), policy, graph.contributor_ids)
+
+    draw, frames = random.Random(26), world((SEED, ANA), (ANA, MARA))
+    people = [SEED, ANA, MARA, MALLORY, STRANGER, *(f"did:plc:{letter * 24}" for letter in "bcdefghijk")]
+    frames.repository(MARA, "other", repoDid=OTHER)
+    for number, author in enumerate(people * 2):
+        frames.pull(author, f"offered{number}", target=(REPO, OTHER)[number % 2])
+        if number % 3 == 0:
+            frames.status(SEED if number % 2 == 0 else MARA, pull_uri(author, f"offered{number}"), "merged")
+    for _ in range(count(40, 400)):
+        voucher, subject = draw.sample(people, 2)
+        frames.vouch(voucher, subject, "update", kind=draw.choice(["vouch"] * 5 + ["denounce"]))
+    take(result, frames, at(len(frames)))
+    result.watch([OTHER], [MARA, ANA])
+    judged = []
+    for straightforward in (False, True):
+        if straightforward:
+            monkeypatch.setattr(scoring.trust.incremental, "few_columns", for_everybody)
+            monkeypatch.setattr(scoring.queries.people.trust, "few_columns", for_everybody)
+        TRUST_CACHES[result.store] = TrustCache()
+        CHANGED_PEOPLE.pop(result.store, None)
+        with result.store.write() as txn:
+            txn.inputs_changed()
+            for table in JUDGED:
+                txn.execute(f"delete from {table}")
+        result.judge(at(len(frames) + 1))
+        tables = [result.rows(f"from {table} order by all") for table in JUDGED]
+        told = [result.score(did, repository) for did in people for repository in (None, REPO, OTHER)]
+        judged.append((tables, told))
+    assert judged[0] == judged[1]
+    assert len({row["repository_id"] for row in judged[0][0][0]}) == 3
+    assert any(row["other_seed"] for row in judged[0][0][0])

@@ -13,6 +13,7 @@ from scoring.config.policy import Parameters, Policy
 from scoring.explain.decided import explain
 from scoring.explain.sentences import sentence
 from scoring.gate.decide import judge
+from scoring.queries import read
 from scoring.thresholds import Thresholds
 from scoring.trust.denounces import judge_denounces
 from scoring.trust.first_passage import eigentrust
@@ -34,7 +35,7 @@ def world(*vouches: tuple[str, str]) -> Frames:
 
 def trust(result: Result) -> dict[str, tuple[float, int | None, list[str]]]:
     dids = {row["contributor_id"]: row["did"] for row in result.rows("select contributor_id, did from contributors")}
-    rows = result.rows("from trust where repository_id > 0")
+    rows = result.rows("from trust where repository_id = 0")
     return {
         dids[row["contributor_id"]]: (row["structural_trust"], row["distance"], [dids[one] for one in row["path"]])
         for row in rows
@@ -100,8 +101,8 @@ def test_trust_is_the_same_in_however_small_groups_it_is_written(
 
 
 def row(result: Result, did: str) -> dict[str, Any]:
-    """The row of one person, from the seeds of the repository."""
-    sql = "select t.* from trust t join contributors using (contributor_id) where did = ? and repository_id > 0"
+    """The row of one person, from the seeds of the site, who are those of the repository."""
+    sql = "select t.* from trust t join contributors using (contributor_id) where did = ? and repository_id = 0"
     return result.rows(sql, [did])[0]
 
 
@@ -173,6 +174,7 @@ def test_the_one_account_that_trust_hangs_on_is_named_and_no_seed(result: Result
 
 def test_a_pass_writes_only_the_rows_that_changed(result: Result, monkeypatch: pytest.MonkeyPatch) -> None:
     frames = world((SEED, ANA), (ANA, MARA))
+    frames.pull(MALLORY, "offered")
     first = len(frames)
     frames.vouch(MARA, MALLORY)
     take(result, frames[:first], at(first))
@@ -185,6 +187,32 @@ def test_a_pass_writes_only_the_rows_that_changed(result: Result, monkeypatch: p
     people = {one["contributor_id"]: one["did"] for one in result.rows("select did, contributor_id from contributors")}
     told = {(people[one["contributor_id"]], one["repository_id"] > 0) for one in added if one["distance"] == 3}
     assert told == {(MALLORY, True), (MALLORY, False)}
+
+
+def test_a_repositorys_seeds_have_rows_for_those_who_offered_something_there_and_no_others(result: Result) -> None:
+    frames = world((SEED, ANA), (ANA, MARA))
+    frames.pull(MARA, "offered")
+    take(result, frames)
+    sql = "select did from trust join contributors using (contributor_id) where repository_id > 0"
+    assert result.rows(sql) == [{"did": MARA}]
+    assert set(trust(result)) == {SEED, ANA, MARA}
+    found = result.score(ANA, REPO)
+    assert (found.structural_trust, found.distance) == (trust(result)[ANA][0], 1)
+    assert [person.did for person in found.path] == [SEED, ANA]
+
+
+def test_a_seed_hears_warnings_of_those_whom_they_trust_also_where_nobody_offered_anything(result: Result) -> None:
+    frames, other = world((MARA, STRANGER)), "did:plc:" + "o" * 24
+    frames.repository(ANA, "other", repoDid=other)
+    frames.vouch(STRANGER, MALLORY, kind="denounce")
+    take(result, frames)
+    result.watch([other], [MARA])
+    result.judge(at(len(frames)))
+    assert result.value("select count(*) from trust where repository_id > 0") == 0
+    with result.reading() as rows:
+        pages = {viewer: read.contributor(rows, MALLORY, viewer, result.policy) for viewer in (MARA, None)}
+    heard = {viewer: [line.kind for line in page.vouches] for viewer, page in pages.items() if page is not None}
+    assert heard == {MARA: ["denounce"], None: []}
 
 
 WEAK = Policy(merge_weight=0.1, merge_cap=0.25)
