@@ -47,10 +47,10 @@ TABLE: dict[str, tuple[str, str]] = {
     "data_by_link": (f"GET /c/{MARA}/data/{{data}}", "403 200 403 403 403 403 403"),
     "decision_by_link": (f"GET /c/{MARA}/decision/{{decision}}", "403 200 403 403 403 403 403"),
     "send_answer": (f"POST /c/{MARA}/answer pull={OFFERED}&text=Yes&link=", "sign 409 403 403 403 403 403"),  # unasked
-    "send_objection": (f"POST /c/{MARA}/objection text=No&link=", "sign 200 403 403 403 200 200"),
+    "send_objection": (f"POST /c/{MARA}/objection text=No&link=", "sign 302 403 403 403 302 302"),
     "send_wish": (
         f"POST /c/{MARA}/leaderboard out=yes&link=",
-        "sign 200 403 403 403 403 403",
+        "sign 302 403 403 403 403 403",
     ),  # of maintainers the site's
     "rights": (f"GET /c/{MARA}/rights", "sign sign 403 403 403 200 200"),
     "hand_link": (f"POST /c/{MARA}/links pull={OFFERED}", "sign sign 403 403 403 200 200"),
@@ -88,6 +88,8 @@ TABLE: dict[str, tuple[str, str]] = {
     "audits": ("GET /audits", "sign sign 403 403 200 200 200"),
     "snoozed": ("GET /snoozed", "sign sign 403 200 200 200 200"),
     "snooze": (f"POST /snooze uri={OFFERED}&until=week&round=0", "sign sign 403 403 403 409 409"),
+    "quiet": ("GET /quiet", "sign sign 403 403 200 200 200"),
+    "snooze_quiet": (f"POST /quiet/snooze pull={OFFERED}||0||0", "sign sign 403 403 403 409 409"),
     "save_filter": ("POST /filters/save name=x", "sign sign 403 400 400 400 400"),
     "drop_filter": ("POST /filters/delete name=x", "sign sign 403 302 302 302 302"),
     "show_now": ("POST /snooze/end key=made-up", "sign sign 403 404 404 404 404"),

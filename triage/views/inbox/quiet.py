@@ -51,17 +51,17 @@ def quiet(request: Request, snapshot: Snapshot) -> HttpResponse:
 @acting_page
 def snooze_quiet(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Snooze the ticked rows until they change, all or none; 409 where one changed since it was displayed."""
+    person, now = require(request, "", Role.VIEWER), timezone.now()
     wanted = {one.uri: one.seen for one in map(read_choice, request.POST.getlist("pull")[: PAGE + 1])}
-    offered = {one.uri for one in lists.quiet_pulls(snapshot, viewing(request), present(snapshot))}
     if not 0 < len(wanted) <= PAGE:
         raise ActionProblem(f"Tick 1 to {PAGE} pull requests first. Nothing was snoozed.")
-    person, now = require(request, "", Role.VIEWER), timezone.now()
+    found = [(row, wanted[row.uri]) for row in as_shown.pulls(snapshot, list(wanted))]
+    for key in {row.repository_key for row, _ in found}:
+        require(request, key, Role.MAINTAINER)
     try:
+        offered = {one.uri for one in lists.quiet_pulls(snapshot, viewing(request), present(snapshot))}
         if not wanted.keys() <= offered:
             raise Conflict(snoozing.CHANGED, [*wanted.keys() - offered])
-        found = [(row, wanted[row.uri]) for row in as_shown.pulls(snapshot, list(wanted))]
-        for key in {row.repository_key for row, _ in found}:
-            require(request, key, Role.MAINTAINER)
         snoozing.snooze(person, snapshot, found, None, now)
     except Conflict as conflict:
         return answer_conflict(request, snapshot, conflict, now)
