@@ -57,6 +57,7 @@ def test_a_snoozed_row_leaves_the_queue_and_its_counts_for_everybody_and_the_hea
         assert tile(client) == "2"
         assert "1 snoozed</a>" in page_of(client)
     assert "Snoozed until 27 Nov 2026 by ana.example" in page_of(ben, f"/pull/{OFFERED}")
+    assert "Snoozed until 27 Nov 2026 by ana.example." in page_of(ben, f"/history/{OFFERED}")
     listed = page_of(ben, "/snoozed")
     assert "Snoozed until 27 Nov 2026 by ana.example" in listed
     assert f'href="/c/{MARA}"' in listed, "who sent it"

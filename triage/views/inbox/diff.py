@@ -39,7 +39,7 @@ from triage.presenters.queue.review import Draft, NoteGroup, NoteView, draft_lin
 from triage.presenters.queue.row_actions import RowActs
 from triage.presenters.queue.rows import ForgePlace, forge_place
 from triage.presenters.vouching import vouching_shown
-from triage.services import actions
+from triage.services import actions, snoozing
 from triage.services.lane_closures import newest_outcome
 from triage.services.own_name import own_records
 from triage.services.reading_times import note_opened
@@ -266,6 +266,11 @@ def history(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
         "subject": subject,
         "hidden": hidden,
         "past": past,
+        "snoozed": [
+            snoozing.snooze_words(one, with_name=may_read_notes)
+            for one in snoozing.in_force(snapshot, timezone.now())
+            if one.pull_uri == uri
+        ],
         "was_approved": Action.objects.filter(kind=Action.Kind.APPROVE, pull_uri=uri, undone_at=None).exists(),
         "lines": _timeline(request, snapshot, subject, past, may_read_notes),
         "trouble": read.troubles_in_words(snapshot, [uri]).get(uri),
