@@ -36,6 +36,13 @@ ANSWERS = """
 select a.pull_uri, a.round, a.record_cid, a.patch_id, a.would_merge, a.because, a.actor_id, a.answered_at
 from audits a where list_contains(?, a.pull_uri)
 """
+OPEN_BESIDE = """
+select count(*) as others, count(*) filter (p.title = t.title) as alike
+from pull_requests t join current_decisions c on c.contributor_id = t.author_id and c.pull_uri <> t.pull_uri
+join pull_requests p on p.pull_uri = c.pull_uri
+semi join watched_repositories w on w.repository_id = c.repository_id
+where t.pull_uri = ?
+"""
 SHOWN = 20  # labels of one pull request
 LONGEST = 40  # characters of a name (the forge's own limit) and of a value
 PLAIN = ("", "null", "true")  # values that only say that the label is set
@@ -146,7 +153,8 @@ class Comment:
 class ChangeFacts:
     """Facts about a change; `run` is None where CI was not asked, `own` counts the author's own merges.
 
-    `comments` are the newest LISTED comments, oldest first; `signatures` is None where nobody can tell.
+    `comments` are the newest LISTED comments, oldest first; `signatures` is None where nobody can tell. `beside` counts
+    the author's other open pull requests in watched repositories, and those of them with the same title.
     """
 
     run: CiRun | None
@@ -154,6 +162,7 @@ class ChangeFacts:
     own: int
     comments: tuple[Comment, ...] = ()
     signatures: RoundSignatures | None = None
+    beside: tuple[int, int] = (0, 0)
 
 
 class _Workflow(msgspec.Struct):
@@ -167,7 +176,15 @@ def change_facts(rows: Rows, uri: str) -> ChangeFacts:
     people = People(rows, (row["author_id"] for row in other_owners)).persons
     owners = tuple(FileOwner(people[row["author_id"]], row["merged"]) for row in other_owners)
     own = sum(row["merged"] for row in merge_counts if row["own"])
-    return ChangeFacts(ci_run(rows, uri), owners, own, comments(rows, uri), round_signatures(rows, uri))
+    others = rows.row(OPEN_BESIDE, [uri]) or {"others": 0, "alike": 0}
+    return ChangeFacts(
+        ci_run(rows, uri),
+        owners,
+        own,
+        comments(rows, uri),
+        round_signatures(rows, uri),
+        (others["others"], others["alike"]),
+    )
 
 
 def comments(rows: Rows, uri: str) -> tuple[Comment, ...]:

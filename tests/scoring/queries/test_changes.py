@@ -18,7 +18,7 @@ from tests.scoring.pipeline.offered_world import SECOND, THIRD, offered_world
 from tests.scoring.small import OFFERED, feed, take
 from tests.triage.worlds.acting_site import BEN, ActingSite, acting_site
 from tests.triage.worlds.lane_site import NEXT, OTHER, lane_site
-from triage.presenters.queue.rows import fact_lines
+from triage.presenters.queue.rows import beside_words, fact_lines
 
 TOUCHED = """
 insert or replace into touched_files
@@ -257,3 +257,17 @@ def test_what_stands_is_what_applying_each_record_in_its_order_leaves(
             txn.append("label_operations", [about | said | moments])
     with lantern.reading() as rows:
         assert changes.pull_labels(rows, [PULL]).get(PULL, ()) == tuple(sorted(standing))
+
+
+def test_what_its_author_has_open_beside_it_is_counted_with_what_has_the_same_title(world: Result) -> None:
+    def beside(uri: str) -> tuple[int, int]:
+        with world.store.read() as rows:
+            return read.change_facts(rows, uri).beside
+
+    assert (beside(OFFERED), beside(SECOND)) == ((0, 0), (1, 0))
+    with world.store.write() as txn:
+        txn.execute("update pull_requests set title = 'The same' where pull_uri in (?, ?)", [SECOND, THIRD])
+    assert beside(SECOND) == (1, 1)
+    assert beside_words(ChangeFacts(None, (), 0, beside=(5, 3))) == "5 more open by them, 3 with this title"
+    assert beside_words(ChangeFacts(None, (), 0, beside=(1, 1))) == "1 more open by them, with this title"
+    assert beside_words(ChangeFacts(None, (), 0)) == ""

@@ -387,6 +387,13 @@ def _row_judgement(row: QueueRow, more: Expanded) -> Judgement:
     return replace(made, reasons=(*made.reasons, *(words for words, holds in beside if holds)))
 
 
+def beside_words(facts: ChangeFacts | None) -> str:
+    """Say how many more the author has open, and how many of these have the same title; "" for none."""
+    others, alike = facts.beside if facts else (0, 0)
+    same = f", {'' if alike == others else f'{alike:,} '}with this title" if alike else ""
+    return f"{others:,} more open by them{same}" if others else ""
+
+
 def fact_lines(facts: ChangeFacts) -> tuple[tuple[str, str], ...]:
     """Return the facts that are known about a change, each as a name and its words."""
     lines = []

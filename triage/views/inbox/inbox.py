@@ -184,6 +184,7 @@ def pane(
         "comments": comments,
         "sent": [one for one in sent.values() if one not in with_comments],
         "for_author": text_for_author(row, notes, records, act.is_asked),
+        "beside": rows.beside_words(more.facts),
         "comment_count": row.comments + len(notes),
         "merge_commands": merge_commands,
         "merge_place": merge_place(snapshot, uri) if merge_commands and session and not merged else None,
