@@ -116,13 +116,17 @@ from marks semi join counting using (repository_id);
 -- Everyone at the site, and in each watched repository those who offered something there: 40 repositories that reach
 -- 20,000 people would else be 800,000 rows a pass. Of the others `read.score` judges who is asked for. Who is hidden has
 -- none, and so no score, no decision and no place in queue and leaderboard.
+-- $late_people, $late_repositories: pairs whose trust the next pass computes; until then they have no features either.
 -- An imported history counts in the record of whom the operator tied to it, by the same rule as here. What its author
 -- might have merged alone does not.
 with everybody as (
   select contributor_id, 0 as repository_id from contributors
   union select author_id, repository_id from pull_requests semi join watched_repositories using (repository_id)
+), late as (
+  select unnest($late_people::integer[]) as contributor_id, unnest($late_repositories::integer[]) as repository_id
 ), pairs as (
   select * from everybody anti join hidden_people using (contributor_id)
+  anti join late using (contributor_id, repository_id)
 ), imported as (
   select author_id::integer as contributor_id, merged_at is not null and troubled_at is null as clean
   from (

@@ -7,7 +7,7 @@ begins, other rules, a pass that failed, and a change that touches more people t
 everybody read. Changes are noted once they are committed, so nobody is missed: at worst somebody is read in vain.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from typing import Any
@@ -41,31 +41,45 @@ def rebuild_tables(store: Store, now: datetime, policy: Policy) -> list[Keys]:
     """
     with store.write() as txn:
         seeds = _rebuild(txn, "seeds", now, policy.window_days)
-    trust = _rebuild_trust(store, now, policy)
+    sets, trust = _rebuild_trust(store, now, policy)
     with store.write() as txn:
         for table in ("outcomes", "counting"):  # temporary: the other statements read them
             txn.execute(STATEMENTS[table], _parameters(table, now, policy.window_days))
         for table in ("marks", "labels"):
             _rebuild(txn, table, now, policy.window_days)
-        features = _rebuild(txn, "features", now, policy.window_days)
+        late = _find_late(sets, _read_seed_sets(txn))
+        features = _rebuild(txn, "features", now, policy.window_days, late)
     return [seeds, trust, features]
 
 
-def _rebuild_trust(store: Store, now: datetime, policy: Policy) -> Keys:
-    """Bring `trust` up to date with the seeds and the vouches that stand; return the keys of changed rows."""
+def _rebuild_trust(store: Store, now: datetime, policy: Policy) -> tuple[Mapping[int, SeedSet], Keys]:
+    """Bring `trust` up to date with the seeds and the vouches that stand; return the sets and the keys of changed rows.
+
+    Records arrive meanwhile. The sets are read before the graph, so that it knows everybody in them.
+    """
     cache = TRUST_CACHES.setdefault(store, TrustCache())
     with store.read() as rows:
-        graph = read_graph(rows, now, policy)
         sets = _read_seed_sets(rows)
         stored = rows.rows("select distinct repository_id from trust")
-    parts, replaced = cache.update(graph, sets, (now.date(), policy))
-    replaced += [row["repository_id"] for row in stored if row["repository_id"] not in sets]
+        graph = read_graph(rows, now, policy)
     try:
+        parts, replaced = cache.update(graph, sets, (now.date(), policy))
+        replaced += [row["repository_id"] for row in stored if row["repository_id"] not in sets]
         with store.write() as txn:
-            return txn.replace("trust", parts, ("repository_id", "contributor_id"), ("repository_id", replaced))
+            return sets, txn.replace("trust", parts, ("repository_id", "contributor_id"), ("repository_id", replaced))
     except BaseException:
         cache.forget()
         raise
+
+
+def _find_late(before: Mapping[int, SeedSet], after: Mapping[int, SeedSet]) -> list[Pair]:
+    """Return who offered something first while trust was computed: they have none yet, so the next pass judges them."""
+    nobody = SeedSet((), ())
+    return [
+        (person, number)
+        for number, seed_set in after.items()
+        for person in {*(seed_set.people or ())} - {*(before.get(number, nobody).people or ())}
+    ]
 
 
 SEED_SETS = """
@@ -85,13 +99,18 @@ def _read_seed_sets(rows: Rows) -> dict[int, SeedSet]:
     }
 
 
-def _rebuild(txn: Transaction, table: str, now: datetime, window_days: int) -> Keys:
-    """Rebuild one table of KEYS as of now; return the keys of changed rows."""
-    return txn.hold(table, STATEMENTS[table], _parameters(table, now, window_days), KEYS[table])
+def _rebuild(txn: Transaction, table: str, now: datetime, window_days: int, late: Sequence[Pair] = ()) -> Keys:
+    """Rebuild one table of KEYS as of now, without the `late` pairs; return the keys of changed rows."""
+    return txn.hold(table, STATEMENTS[table], _parameters(table, now, window_days, late), KEYS[table])
 
 
-def _parameters(table: str, now: datetime, window_days: int) -> dict[str, object]:
-    values = {"now": now, "window": window_days}
+def _parameters(table: str, now: datetime, window_days: int, late: Sequence[Pair] = ()) -> dict[str, object]:
+    values = {
+        "now": now,
+        "window": window_days,
+        "late_people": [person for person, _ in late],
+        "late_repositories": [repository for _, repository in late],
+    }
     return {name: value for name, value in values.items() if f"${name}" in STATEMENTS[table]}
 
 

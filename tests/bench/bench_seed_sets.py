@@ -83,10 +83,10 @@ def judged(store: Store, minutes: int) -> dict[str, float]:
     taken: list[float] = []
     rebuild_trust = evidence._rebuild_trust
 
-    def timed(*arguments: object) -> Keys:
+    def timed(*arguments: object) -> tuple[object, Keys]:
         started = time.perf_counter()
         written = rebuild_trust(*arguments)  # ty: ignore[invalid-argument-type]
-        taken.extend((time.perf_counter() - started, len(written["contributor_id"])))
+        taken.extend((time.perf_counter() - started, len(written[1]["contributor_id"])))
         return written
 
     evidence._rebuild_trust = timed  # ty: ignore[invalid-assignment]

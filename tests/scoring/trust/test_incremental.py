@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import scoring.queries.people.trust
 import scoring.trust.incremental
 from scoring.config.policy import Parameters, Policy
+from scoring.pipeline import evidence
 from scoring.pipeline.evidence import TRUST_CACHES
 from scoring.pipeline.score import CHANGED_PEOPLE
 from scoring.trust.denounces import Denounced, judge_denounces
@@ -232,6 +233,40 @@ def test_after_any_history_the_rows_are_those_of_a_run_from_nothing(result: Resu
         result.judge(at(len(frames) - 1))
         assert result.rows(TRUST) == kept
     assert len({row["repository_id"] for row in result.rows(TRUST)}) == 3
+
+
+@pytest.mark.parametrize("moment", ["before the graph is read", "after it"])
+def test_who_offers_first_while_trust_is_computed_is_judged_by_the_next_pass(
+    result: Result, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Without trust, a decision that is kept for ever would say that no path leads to them."""
+    frames = world((SEED, ANA))
+    take(result, frames, at(len(frames)))
+    first = len(frames)
+    frames.vouch(SEED, STRANGER)
+    frames.pull(STRANGER, "late")
+    read_graph = evidence.read_graph
+
+    def read_meanwhile(*arguments: object) -> Graph:
+        arrived = [] if result.rows("from pull_requests where pull_uri like '%/late'") else frames[first:]
+        graph = None if moment.startswith("before") else read_graph(*arguments)  # ty: ignore[invalid-argument-type]
+        feed(result, arrived)
+        return graph or read_graph(*arguments)  # ty: ignore[invalid-argument-type]
+
+    def judged() -> list[str]:
+        decided = "select lane from scores where pull_uri = ?"
+        return [row["lane"] for row in result.rows(decided, [pull_uri(STRANGER, "late")])]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(evidence, "read_graph", read_meanwhile)
+        with result.store.write() as txn:
+            txn.inputs_changed()
+        result.judge(at(first))
+    assert judged() == []
+    result.judge(at(len(frames)))
+    assert len(judged()) == 1
+    rows = "select t.distance from trust t join contributors using (contributor_id) where did = ? and repository_id > 0"
+    assert [row["distance"] for row in result.rows(rows, [STRANGER])] == [1]
 
 
 JUDGED = ("trust", "features", "current_scores", "current_decisions")
