@@ -61,7 +61,8 @@ def _find_rules(inputs: Inputs, paths: Sequence[str]) -> Iterator[tuple[str, Par
         if name not in inputs.thresholds.conditions:
             yield "condition", None, name
     if paths:
-        yield "never_fast_paths", None, ", ".join(paths[:3])
+        more = f" and {len(paths) - 3:,} more" if len(paths) > 3 else ""
+        yield "never_fast_paths", None, ", ".join(paths[:3]) + more
     if inputs.circumstances.tier == "public":
         yield "tier", "public", "sensitive"
     draw = inputs.circumstances.draw

@@ -24,6 +24,8 @@ from triage.services.actions import ActionProblem, Conflict
 from triage.views.inbox.actions import acting_page, answer_conflict
 from triage.views.lanes.lists import PAGE, for_any_maintainer
 
+NOT_QUIET = "Nothing was snoozed: some of these changed, or somebody snoozed them, since you opened the list."
+
 
 @for_any_maintainer
 def quiet(request: Request, snapshot: Snapshot) -> HttpResponse:
@@ -61,7 +63,7 @@ def snooze_quiet(request: Request, snapshot: Snapshot) -> HttpResponse:
     try:
         offered = {one.uri for one in lists.quiet_pulls(snapshot, viewing(request), present(snapshot))}
         if not wanted.keys() <= offered:
-            raise Conflict(snoozing.CHANGED, [*wanted.keys() - offered])
+            raise Conflict(NOT_QUIET, [*wanted.keys() - offered])
         snoozing.snooze(person, snapshot, found, None, now)
     except Conflict as conflict:
         return answer_conflict(request, snapshot, conflict, now)

@@ -158,7 +158,7 @@ def send_objection(request: Request, did: str) -> HttpResponse:
     sentence = (
         f"Your objection is saved. A person answers it by {objection.due_at:%d %b %Y}; until then a person decides."
     )
-    return _saved(request, person, speaker, sentence)
+    return _saved(request, person, speaker, sentence, pull_uri)
 
 
 @require_POST
@@ -201,12 +201,12 @@ def send_wish(request: Request, did: str) -> HttpResponse:
     return _saved(request, person, speaker, f"{subject} {result} within seconds.")
 
 
-def _saved(request: Request, did: str, speaker: Speaker, sentence: str) -> HttpResponse:
+def _saved(request: Request, did: str, speaker: Speaker, sentence: str, uri: str = "") -> HttpResponse:
     """Show the page of the form again, which says that it is saved."""
     messages.info(request, sentence)
     if speaker.source == Objection.Source.MAINTAINER:
         return redirect("rights", did)
-    return redirect(_page_of(did, "", request.POST.get("link", ""), speaker.link))
+    return redirect(_page_of(did, uri, request.POST.get("link", ""), speaker.link))
 
 
 def _page_of(did: str, uri: str, token: str, link: ContributorLink | None) -> str:
