@@ -13,7 +13,7 @@ import pytest
 from ingest.store.snapshots import PerSnapshot, SnapshotReader, publish
 from scoring.config.policy import Policy
 from scoring.queries import read
-from scoring.queries.people import trust
+from scoring.queries.people import scores, trust
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, STRANGER, pull_uri
 from tests.pipeline import Result, opened
 from tests.scoring.small import DAY, MERGED_AT, again, settled, take
@@ -202,3 +202,13 @@ def test_what_every_seed_set_needs_is_prepared_for_a_new_snapshot_if_it_was_used
         found = read.score(snapshot, ANA, REPO, result.policy)
     assert made == [*MAKERS]
     assert found == result.score(ANA, REPO)
+
+
+def test_a_column_of_trust_that_is_missing_is_an_error_and_no_doubt_about_somebody(result: Result) -> None:
+    take(result, world((SEED, ANA), (ANA, MARA)))
+    sql = "select t.* from trust t join contributors using (contributor_id) where did = ?"
+    (direct,), (row,) = (result.rows(sql, [did]) for did in (ANA, MARA))
+    assert [scores._seen_from_here(each)["one_account"] for each in (direct, row)] == [False, True]
+    for name in scores.TRUSTED_BY_NOBODY.keys() - {"one_account"}:
+        with pytest.raises(KeyError, match=name):
+            scores._seen_from_here({column: value for column, value in row.items() if column != name})
