@@ -452,3 +452,7 @@ class PerSnapshot(Generic[Value]):
     def peek(self, snapshot: Snapshot, key: Hashable) -> Value | None:
         cached_for, values = self._cached
         return values.get(key) if cached_for == (snapshot.number, snapshot.published_at) else None
+
+    def holds(self, key: Hashable) -> bool:
+        """Say whether there is a value under `key`, of the newest snapshot or of one before."""
+        return key in self._cached[1]

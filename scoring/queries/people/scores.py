@@ -342,7 +342,8 @@ def _seen_from_here(trust: Mapping[str, Any] | None) -> Mapping[str, Any]:
     if trust is None:
         return TRUSTED_BY_NOBODY
     one_account = trust["dominator"] is not None or trust["distance"] is None
-    return {name: trust.get(name, one_account) for name in TRUSTED_BY_NOBODY}
+    seen = {"one_account": one_account, **trust}
+    return {name: seen[name] for name in TRUSTED_BY_NOBODY}
 
 
 def _judge_elsewhere(row: Mapping[str, Any], path: Sequence[Person]) -> Verdict:

@@ -1,16 +1,21 @@
 """People on pages: the leaderboard, somebody's own page, and the ways that trust takes to them."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
+from ingest.store.transaction import Rows
+from scoring.config.policy import Policy
 from scoring.queries import read
+from scoring.queries.people import contributors
+from scoring.queries.people.trust import read_trust
 from scoring.queries.types import LeaderboardSort
-from tests.ingest.stream.frames import MARA, REPO, SEED, Frames, pull_uri
+from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, STRANGER, Frames, pull_uri
 from tests.pipeline import Result
-from tests.scoring.small import take
+from tests.scoring.small import again, take
 from triage.presenters.queue.rows import upstream_lines
 from trustsite.world import World
 
@@ -262,3 +267,85 @@ def test_what_is_known_of_an_upstream_names_who_said_so(result: Result) -> None:
 
 
 CRATES_SAYS = {"packages": "2", "since": "2021-02-03T00:00:00", "newest": "2026-05-06T00:00:00", "downloads": "560"}
+
+
+def heard(result: Result, viewer: str | None) -> set[str]:
+    """Whose denounces of mallory this viewer is shown."""
+    with result.reading() as rows:
+        page = read.contributor(rows, MALLORY, viewer, result.policy)
+    assert page is not None
+    return {line.person.did for line in page.vouches if line.kind == "denounce"}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """About how many people trust was computed, one entry for each seed set."""
+    numbers = list[int]()
+
+    def count(rows: Rows, repository: int, people: Collection[int], policy: Policy) -> dict[int, dict[str, Any]]:
+        numbers.append(len(people))
+        return read_trust(rows, repository, people, policy)
+
+    monkeypatch.setattr(contributors, "read_trust", count)
+    return numbers
+
+
+def hold_push(result: Result, did: str) -> None:
+    """Let this person push to every repository, and judge anew."""
+    with result.store.write() as txn:
+        txn.execute(
+            "insert into push_holders select r.repository_id, c.contributor_id, 'collaborator', 'knot', null, null "
+            "from repositories r, contributors c where c.did = ?",
+            [did],
+        )
+    again(result)
+
+
+def test_a_denounce_by_whom_the_viewers_sets_do_not_trust_costs_four_of_them_however_many_there_are(
+    result: Result, asked: list[int]
+) -> None:
+    frames, sheds = Frames(), ["did:plc:" + str(number) * 24 for number in range(2, 9)]
+    for shed in sheds:
+        frames.repository(SEED, shed[-4:], repoDid=shed)
+    frames.vouch(SEED, ANA)
+    for voucher in (STRANGER, ANA, SEED):
+        frames.vouch(voucher, MALLORY, kind="denounce")
+    result.take(frames)
+    result.watch(sheds, [SEED])
+    result.judge()
+    assert result.value("select count(*) from seeds") == len(sheds) + 1, "seed's, and the site's"
+    assert heard(result, SEED) == {ANA, SEED}
+    assert asked == [1] * 4, "nothing is computed about ana and seed, of whom the store knows"
+    asked.clear()
+    assert heard(result, STRANGER) == {STRANGER}
+    assert heard(result, MALLORY) == heard(result, None) == set()
+    assert not asked, "a viewer who is not a seed costs nothing"
+
+
+@pytest.mark.parametrize(("viewer", "hears"), [(SEED, {ANA}), (MARA, {ANA}), (STRANGER, set())])
+def test_a_denounce_by_whom_only_a_repositorys_own_set_trusts_is_heard_by_its_seeds(
+    result: Result, viewer: str, hears: set[str]
+) -> None:
+    frames = Frames()
+    frames.repository(SEED, repoDid=REPO)
+    frames.vouch(MARA, ANA)
+    frames.vouch(STRANGER, MARA)
+    frames.vouch(ANA, MALLORY, kind="denounce")
+    take(result, frames)
+    hold_push(result, MARA)
+    assert not result.rows("from trust join contributors using (contributor_id) where did = ?", [ANA])
+    assert heard(result, viewer) == hears
+
+
+def test_a_crowd_that_denounces_drowns_nobody_whom_the_site_trusts(result: Result, asked: list[int]) -> None:
+    frames = Frames()
+    frames.repository(SEED, repoDid=REPO)
+    for number in range(110):
+        frames.vouch("did:plc:" + f"crowd{number}".ljust(24, "a"), MALLORY, kind="denounce")
+    frames.vouch(SEED, ANA)
+    frames.vouch(ANA, MALLORY, kind="denounce")
+    frames.vouch(STRANGER, MARA)
+    take(result, frames)
+    hold_push(result, MARA)
+    assert heard(result, MARA) == {ANA}
+    assert asked == [100]

@@ -1,11 +1,19 @@
 """Trust explained to pages and JSON: its ways, and what hangs on them."""
 
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
+from threading import Barrier
+from typing import Any
 
 import pytest
 
+from ingest.store.snapshots import PerSnapshot, SnapshotReader, publish
 from scoring.config.policy import Policy
 from scoring.queries import read
+from scoring.queries.people import scores, trust
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, STRANGER, pull_uri
 from tests.pipeline import Result, opened
 from tests.scoring.small import DAY, MERGED_AT, again, settled, take
@@ -112,3 +120,95 @@ def test_whoever_has_no_path_comes_before_whoever_has_a_weak_one(result: Result)
         frames.vouch(voucher, subject)
     take(result, frames, MERGED_AT + 30 * DAY)
     assert worth(result)["lantern"] == [MARA, ANA]
+
+
+MAKERS = ("read_graph", "prepare_incoming", "prepare_walk", "walk_from")  # in the order in which they are needed
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of MAKERS in the order in which they were called; nothing is cached yet."""
+    calls = list[str]()
+
+    def counted(name: str, make: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            calls.append(name)
+            time.sleep(0.02)  # for other threads to come to the same
+            return make(*arguments)
+
+        return call
+
+    for name in MAKERS:
+        monkeypatch.setattr(trust, name, counted(name, getattr(trust, name)))
+    for name, most in (("_graphs", 1), ("_prepared", 1), ("_walks", trust.KEPT)):
+        monkeypatch.setattr(trust, name, PerSnapshot[Any](most))
+    monkeypatch.setattr(trust, "_kept", type(trust._kept)())
+    return calls
+
+
+@pytest.fixture
+def reader(result: Result) -> Iterator[SnapshotReader]:
+    """Seed vouches for ana, she for mara; the stranger and mallory are reached by nobody."""
+    take(result, world((SEED, ANA), (ANA, MARA), (MALLORY, STRANGER)))
+    publish(result.store, result.folder / "snapshots")
+    with closing(SnapshotReader(result.folder / "snapshots")) as reader:
+        yield reader
+
+
+def test_all_who_offered_nothing_to_a_repository_share_its_walk(
+    result: Result, reader: SnapshotReader, made: list[str]
+) -> None:
+    people = (ANA, MARA, MALLORY)
+    expected = {did: result.score(did, REPO) for did in people}
+    made.clear()
+    with reader.pin() as snapshot:
+        assert snapshot is not None
+        assert {did: read.score(snapshot, did, REPO, result.policy) for did in people} == expected
+    assert made == [*MAKERS]
+    assert expected[ANA].structural_trust > expected[MARA].structural_trust > 0 == expected[MALLORY].structural_trust
+
+
+def test_threads_that_ask_at_once_wait_for_one_of_them(result: Result, reader: SnapshotReader, made: list[str]) -> None:
+    together = Barrier(4)
+
+    def ask(did: str) -> float:
+        with reader.pin() as snapshot:
+            assert snapshot is not None
+            together.wait()
+            found = read.score(snapshot, did, REPO, result.policy)
+        assert found is not None
+        return found.structural_trust
+
+    with ThreadPoolExecutor(4) as threads:
+        trusted = list(threads.map(ask, (ANA, ANA, MARA, MALLORY)))
+    assert made == [*MAKERS]
+    assert trusted[0] == trusted[1] > trusted[2] > trusted[3] == 0
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_what_every_seed_set_needs_is_prepared_for_a_new_snapshot_if_it_was_used(
+    result: Result, reader: SnapshotReader, made: list[str], used: bool
+) -> None:
+    with reader.pin() as before:
+        assert before is not None
+        if used:
+            read.score(before, ANA, REPO, result.policy)
+    publish(result.store, result.folder / "snapshots")
+    made.clear()
+    with closing(SnapshotReader(result.folder / "snapshots")) as later, later.pin() as snapshot:
+        assert snapshot is not None
+        read.renew(snapshot, result.policy)
+        assert made == ([*MAKERS[:3]] if used else [])
+        found = read.score(snapshot, ANA, REPO, result.policy)
+    assert made == [*MAKERS]
+    assert found == result.score(ANA, REPO)
+
+
+def test_a_column_of_trust_that_is_missing_is_an_error_and_no_doubt_about_somebody(result: Result) -> None:
+    take(result, world((SEED, ANA), (ANA, MARA)))
+    sql = "select t.* from trust t join contributors using (contributor_id) where did = ?"
+    (direct,), (row,) = (result.rows(sql, [did]) for did in (ANA, MARA))
+    assert [scores._seen_from_here(each)["one_account"] for each in (direct, row)] == [False, True]
+    for name in scores.TRUSTED_BY_NOBODY.keys() - {"one_account"}:
+        with pytest.raises(KeyError, match=name):
+            scores._seen_from_here({column: value for column, value in row.items() if column != name})
