@@ -185,6 +185,22 @@ def pointed(folder: Path, label: LabelName) -> str | None:
     return name
 
 
+def remove_checkpoint(folder: Path, states_folder: Path, name: str, kept: str | None = None) -> None:
+    """Remove a stored network, and its states unless those of `kept` lie in the same file. Raises OSError."""
+    states = _name_of_states(folder, name)
+    if states is not None and (kept is None or states != _name_of_states(folder, kept)):
+        path_of(states_folder, states).unlink(missing_ok=True)
+    path_of(folder, name).unlink(missing_ok=True)
+
+
+def _name_of_states(folder: Path, name: str) -> str | None:
+    try:
+        states = json.loads(_metadata(_read(path_of(folder, name), name, "checkpoint"))["about"])["states"]
+    except (CheckpointProblem, KeyError, RecursionError, TypeError, ValueError):
+        return None
+    return states if _is_name(states) else None
+
+
 def _nets(scopes: Mapping[str, GraphScope]) -> Iterator[tuple[str, GraphSage]]:
     for scope, part in scopes.items():
         for seed, nets in enumerate(part.nets):
