@@ -208,6 +208,8 @@ def finish(store: Store, folders: Folders) -> None:
         store.compact()
         publish(store, folders.snapshots)
         drop_but_newest(folders.snapshots)
+    # A training may have read an older snapshot: what it writes from now on is held against the newest.
+    drop_all(folders.graphs)
     with store.write() as txn:
         txn.execute("insert or replace into hops values ('compact', ?, ?)", [reached, store.wall()])
 

@@ -29,6 +29,8 @@ from scoring.models.storage import features
 FORMAT = 1
 LARGEST = 512_000_000  # bytes of a file that is read: nine nets of 150,000 pull requests
 MOST_SEEDS, MOST_HIDDEN, MOST_HEARD = 9, 256, 64
+HIGHEST = 1e6  # of a weight or state: log odds of such stay below 3e38, where float32 ends; a fit gives below 100
+POINTER_BYTES = 100
 ENDING = ".safetensors"
 Arrays = Mapping[str, NDArray[Any]]
 NetDirections = Mapping[str, Sequence[Directions]]  # by scope: the columns of each net of a seed
@@ -49,19 +51,31 @@ class GraphScope:
     calibration: Calibrator
 
     def probability(self, columns: Mapping[str, Floats], neighbours: Neighbours) -> Floats:
-        """Return P(clean) of n rows from their columns and what they hear, as rows of the stored states."""
+        """Return P(clean) of n rows from their columns and what they hear, as rows of the stored states.
+
+        Raises CalibrationProblem where the weights or the map make it no number.
+        """
         inputs = [net.inputs(columns, neighbours) for net in self.nets[0]]  # half of the time of one pull request
-        seeds = [
-            np.min([net.log_odds_of(its) for net, its in zip(seed, inputs, strict=True)], axis=0) for seed in self.nets
-        ]
-        return self.calibration.probability(np.mean(seeds, axis=0))
+        with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is told below
+            seeds = [
+                np.min([net.log_odds_of(its) for net, its in zip(seed, inputs, strict=True)], axis=0)
+                for seed in self.nets
+            ]
+            chances = self.calibration.probability(np.mean(seeds, axis=0))
+        if np.isnan(chances).any():
+            raise CalibrationProblem("a chance is not a number")
+        return chances
 
 
 @dataclass(frozen=True, slots=True)
 class GraphModel:
-    """A network for one label: `keys` are the ascending hashes of the pull requests whose states it has."""
+    """A network for one label: `keys` are the ascending hashes of the pull requests whose states it has.
+
+    `states` names the file that these came from.
+    """
 
     name: str
+    states: str
     settings: Settings
     keys: NDArray[np.uint64]
     scopes: Mapping[str, GraphScope]
@@ -81,6 +95,10 @@ def net_directions(person: Directions, change: Directions, alone: tuple[str, ...
 def hash_keys(keys: Sequence[str]) -> NDArray[np.uint64]:
     digests = b"".join(hashlib.blake2b(str(key).encode(), digest_size=8).digest() for key in keys)
     return np.frombuffer(digests, dtype=">u8").astype(np.uint64)
+
+
+def path_of(folder: Path, name: str) -> Path:
+    return folder / f"{name}{ENDING}"
 
 
 def save_checkpoint(
@@ -126,7 +144,7 @@ def load_checkpoint(
     folder: Path, states_folder: Path, name: str, label: LabelName, directions: NetDirections
 ) -> GraphModel:
     """Load a saved network. Raises CheckpointProblem for a file that is absent, cut, changed or of another version."""
-    data = _read(folder / f"{name}{ENDING}", name, "checkpoint")
+    data = _read(path_of(folder, name), name, "checkpoint")
     weights = _arrays(data)
     try:
         about = json.loads(_metadata(data)["about"])
@@ -136,16 +154,16 @@ def load_checkpoint(
         if type(settings.most) is not int or not 0 < settings.most <= MOST_HEARD or type(settings.settled) is not bool:
             raise CheckpointProblem("the checkpoint does not say how many neighbours are heard")
         states_name = about["states"]
-        states = _arrays(_read(states_folder / f"{states_name}{ENDING}", states_name, "file of states"))
+        states = _arrays(_read(path_of(states_folder, states_name), states_name, "file of states"))
         keys = states["keys"]
         scopes = {
             scope: _scope(scope, about["scopes"][scope], weights, states, directions[scope]) for scope in directions
         }
-    except (CalibrationProblem, FitProblem, KeyError, TypeError, ValueError, RecursionError) as problem:
+    except (CalibrationProblem, FitProblem, KeyError, OverflowError, RecursionError, TypeError, ValueError) as problem:
         raise CheckpointProblem("the checkpoint does not hold a network and its map") from problem
     if keys.dtype != np.uint64 or keys.ndim != 1 or not len(keys) or np.any(keys[1:] < keys[:-1]):
         raise CheckpointProblem("the states do not name their pull requests")
-    return GraphModel(name, settings, keys, scopes)
+    return GraphModel(name, states_name, settings, keys, scopes)
 
 
 def point(folder: Path, label: LabelName, name: str) -> None:
@@ -156,7 +174,8 @@ def point(folder: Path, label: LabelName, name: str) -> None:
 def pointed(folder: Path, label: LabelName) -> str | None:
     """Return the name of the checkpoint that a label points at, None without one; CheckpointProblem for a wrong one."""
     try:
-        name = (folder / f"{label}.graph").read_text(errors="replace").strip()
+        with (folder / f"{label}.graph").open("rb") as file:
+            name = file.read(POINTER_BYTES).decode(errors="replace").strip()
     except FileNotFoundError:
         return None
     except OSError as problem:
@@ -164,6 +183,22 @@ def pointed(folder: Path, label: LabelName) -> str | None:
     if not _is_name(name):
         raise CheckpointProblem("the pointer names no checkpoint")
     return name
+
+
+def remove_checkpoint(folder: Path, states_folder: Path, name: str, kept: str | None = None) -> None:
+    """Remove a stored network, and its states unless those of `kept` lie in the same file. Raises OSError."""
+    states = _name_of_states(folder, name)
+    if states is not None and (kept is None or states != _name_of_states(folder, kept)):
+        path_of(states_folder, states).unlink(missing_ok=True)
+    path_of(folder, name).unlink(missing_ok=True)
+
+
+def _name_of_states(folder: Path, name: str) -> str | None:
+    try:
+        states = json.loads(_metadata(_read(path_of(folder, name), name, "checkpoint"))["about"])["states"]
+    except (CheckpointProblem, KeyError, RecursionError, TypeError, ValueError):
+        return None
+    return states if _is_name(states) else None
 
 
 def _nets(scopes: Mapping[str, GraphScope]) -> Iterator[tuple[str, GraphSage]]:
@@ -187,7 +222,7 @@ def _scope(
 
 
 def _net(place: str, scales: Scales, directions: Directions, weights: Arrays, states: Arrays) -> GraphSage:
-    hidden = weights[f"{place}/turn.bias"].shape[0]
+    hidden = weights[f"{place}/turn.bias"].size
     if not 0 < hidden <= MOST_HIDDEN:
         raise CheckpointProblem(f"the network is {hidden} wide, above {MOST_HIDDEN}")
     shapes = weight_shapes(Columns.of(directions, scales), hidden)
@@ -212,6 +247,8 @@ def _check(name: str, array: NDArray[Any], shape: tuple[int, ...], is_positive: 
         raise CheckpointProblem(f"{name} has the shape {array.shape}, not {shape}")
     if not np.isfinite(array).all():
         raise CheckpointProblem(f"{name} holds what is not a number")
+    if (np.abs(array) > HIGHEST).any():
+        raise CheckpointProblem(f"{name} holds what is above {HIGHEST:,.0f}")
     if is_positive and (array < 0).any():
         raise CheckpointProblem(f"{name} is negative, which would let a person raise themselves")
 
@@ -219,7 +256,7 @@ def _check(name: str, array: NDArray[Any], shape: tuple[int, ...], is_positive: 
 def _write(folder: Path, data: bytes) -> str:
     name = hashlib.sha256(data).hexdigest()
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / f"{name}{ENDING}", data)
+    write_whole(path_of(folder, name), data)
     return name
 
 

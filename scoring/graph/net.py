@@ -1,7 +1,7 @@
 """The network in PyTorch and its fit: SAGEConv of PyTorch Geometric in two rounds, then a monotone head.
 
 Imported only by what trains: serving computes the same with NumPy (`states.py`). Deterministic on one machine for a
-seed and a number of threads.
+seed, on one thread.
 
 Round 1 gives each pull request a state from its own columns and the mean of what its author and its repository hear.
 Round 2 hears those states instead of columns. The head joins round 2 with the target's own columns; a column with a
@@ -135,6 +135,7 @@ def fit(
 
     With `start` the fit goes on from these weights, for `settings.again` steps instead of `settings.steps`.
     """
+    torch.set_num_threads(1)  # two threads on two busy cores take five times as long as one
     torch.manual_seed(seed)
     graph = Tensors.of(inputs, device)
     with warnings.catch_warnings():

@@ -13,8 +13,9 @@ import numpy as np
 from ingest.store.transaction import Rows
 from scoring.dataset.cases import Cases, LabelName, Vouches
 from scoring.dataset.dataset import ALONE, OF_CHANGE, OF_PERSON, read_vouches
-from scoring.graph.checkpoint import CheckpointProblem, GraphModel, load_checkpoint, net_directions, pointed
+from scoring.graph.checkpoint import CheckpointProblem, GraphModel, load_checkpoint, net_directions, path_of, pointed
 from scoring.graph.neighbours import Neighbours, find_neighbours
+from scoring.models.calibration import CalibrationProblem
 from scoring.models.serving import LABEL, read_columns
 from scoring.types import Pair
 
@@ -25,34 +26,45 @@ logger = logging.getLogger(__name__)
 class GraphShelf:
     """The network that a label points at, read again when the pointer changes; one that cannot be used is logged once.
 
-    `folder` holds checkpoints, `states` the states of pull requests.
+    `folder` holds checkpoints, `states` the states of pull requests. Once an erasure took these, the network is dropped
+    from memory too.
     """
 
     def __init__(self, folder: Path, states: Path, label: LabelName = LABEL) -> None:
         self._folder = folder
         self._states = states
         self._label = label
-        self._tried = ""
         self._model: GraphModel | None = None
+        self._logged = ""
 
     def model(self) -> GraphModel | None:
         """Return the network, None without one that can be used."""
         try:
-            name = pointed(self._folder, self._label) or ""
-            if name != self._tried:
-                self._tried, self._model = name, None
-                if name:
-                    self._model = load_checkpoint(self._folder, self._states, name, self._label, DIRECTIONS)
-        except CheckpointProblem as problem:
-            self._model = None
+            self._model, problem = self._find(), ""
+        except CheckpointProblem as refused:
+            self._model, problem = None, str(refused)
+        if problem and problem != self._logged:
             logger.warning("GraphSAGE says nothing: %s.", problem)
+        self._logged = problem
         return self._model
+
+    def _find(self) -> GraphModel | None:
+        name, known = pointed(self._folder, self._label), self._model
+        if name is None:
+            return None
+        if known is not None and known.name == name and path_of(self._states, known.states).is_file():
+            return known
+        self._model = None  # before the next is read: both together may be large
+        return load_checkpoint(self._folder, self._states, name, self._label, DIRECTIONS)
 
 
 def graph_chances(
     rows: Rows, model: GraphModel | None, changes: Mapping[str, Pair], now: datetime, window_days: int
 ) -> dict[str, float]:
-    """Return P(clean) of open changes by their addresses: the lower of the change's and of its author's alone."""
+    """Return P(clean) of open changes by their addresses: the lower of the change's and of its author's alone.
+
+    {} where a network makes one no number, which is logged: it decides nothing, so it must not stop a pass.
+    """
     if model is None or not changes:
         return {}
     people, vouches = sorted(set(changes.values())), read_vouches(rows, now)
@@ -61,10 +73,12 @@ def graph_chances(
     uris = [uri for uri in changes if uri in places]
     at = {"change": [places[uri] for uri in uris], "person": [places[changes[uri]] for uri in uris]}
     neighbours = _neighbours(model, cases, vouches, uris, [changes[uri] for uri in uris], now)
-    chances = [
-        part.probability({name: column[at[scope]] for name, column in columns.items()}, neighbours[scope])
-        for scope, part in model.scopes.items()
-    ]
+    inputs = {scope: {name: column[rows] for name, column in columns.items()} for scope, rows in at.items()}
+    try:
+        chances = [part.probability(inputs[scope], neighbours[scope]) for scope, part in model.scopes.items()]
+    except CalibrationProblem as problem:
+        logger.warning("GraphSAGE says nothing: %s.", problem)
+        return {}
     return dict(zip(uris, np.min(chances, axis=0).tolist(), strict=True)) if uris else {}
 
 

@@ -72,8 +72,9 @@ def _lines(card: ShownGraph) -> Iterator[str]:
         yield ""
     yield "## Attacks"
     yield ""
-    lift = max((trial.self_lift for trial in card.trials), default=0.0)
-    yield f"- The most that anybody gained alone: {lift:.3f}; above {MOST_LIFT} it is refused."
+    lifts = [trial.self_lift for trial in card.trials if trial.scope == "person"]  # of a change it is not measured
+    if lifts:
+        yield f"- The most that anybody gained alone: {max(lifts):.3f}; above {MOST_LIFT} it is refused."
     yield "- Open, refused and self-merged pull requests, vouches of people without merged work, and repositories whose"
     yield "  owner nobody trusts are heard by nobody: free ones move no chance, whatever was learned."
     if card.times:
@@ -91,8 +92,10 @@ def said_of_promotion(card: ShownGraph) -> str:
     """Say in one sentence what the one rule made of it."""
     decided = [trial for trial in card.trials if trial.group == "all"]
     passed = sum(trial.promoted for trial in decided)
+    if not decided:
+        return "No trial had cases to judge it on: it decides nothing."
     if not passed:
-        return f"The rule refused it in all {len(decided)} trials: it decides nothing."
+        return f"The rule refused it in {len(decided)} of {len(decided)} trials: it decides nothing."
     return f"It passed {passed} of {len(decided)} trials of the rule; the model beside it serves all the same."
 
 
@@ -105,7 +108,8 @@ def trial_lines(trial: ShownTrial) -> Iterator[str]:
         yield f"- gain in log-loss over what served before it, 95 % by author: {gain}"
     if trial.seed_spread is not None:
         yield f"- AUC over seeds: standard deviation {trial.seed_spread:.4f}"
-    yield f"- largest lift of one's own: {bad_bound(trial.self_lift)}"
+    if trial.scope == "person":
+        yield f"- largest lift of one's own: {bad_bound(trial.self_lift)}"
 
 
 def ring_line(ring: ShownRings) -> str:

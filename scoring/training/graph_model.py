@@ -17,8 +17,15 @@ from numpy.typing import NDArray
 from ingest.files import write_whole
 from scoring.dataset.cases import Cases, Directions, LabelName
 from scoring.dataset.dataset import Material
-from scoring.graph.checkpoint import ENDING as CHECKPOINT
-from scoring.graph.checkpoint import GraphScope, point, save_checkpoint
+from scoring.graph.checkpoint import (
+    CheckpointProblem,
+    GraphScope,
+    path_of,
+    point,
+    pointed,
+    remove_checkpoint,
+    save_checkpoint,
+)
 from scoring.graph.estimator import Graph, GraphSage, placed
 from scoring.graph.inputs import Settings
 from scoring.models.base import Floats
@@ -186,16 +193,32 @@ def store_graph(
     material: Material,
     label: LabelName,
     now: datetime,
+    is_current: Callable[[], bool],
 ) -> ShownGraph:
-    """Write states, checkpoint and card, and point the label at them; return the card. Raises OSError."""
+    """Write states, checkpoint and card, point the label at them and remove what it pointed at; return the card.
+
+    `is_current`: nobody was erased since the material was read. Raises GraphProblem if somebody was, since states of
+    theirs were just written; then they are removed again. Raises OSError.
+    """
     keys = [str(key) for key in material.cases.keys]
     name = save_checkpoint(folder, states_folder, label, keys, graph.scopes, SETTINGS)
-    size = (folder / f"{name}{CHECKPOINT}").stat().st_size
+    if not is_current():  # asked after writing: an erasure from now on finds the file
+        remove_checkpoint(folder, states_folder, name)
+        raise GraphProblem("GraphSAGE was not stored: somebody was erased meanwhile. The next training tries it again.")
+    size = path_of(folder, name).stat().st_size
     size += sum(net.states_.nbytes for part in graph.scopes.values() for seed in part.nets for net in seed)
     times = ShownTimes(round(graph.fit_seconds, 1), round(graph.one_ms, 2), size)
     moment = now.replace(microsecond=0)
     card = ShownGraph(GRAPH_FORM, moment, len(material), SEEDS, graph.trials, rings(), name, times)
     write_summary(folder / f"{name}{ENDING}", card)
     write_whole(folder / f"{name}.md", card_text(card).encode())
+    try:
+        replaced = pointed(folder, label)
+    except CheckpointProblem:
+        replaced = None
     point(folder, label, name)
+    if replaced is not None and replaced != name:
+        remove_checkpoint(folder, states_folder, replaced, name)
+        for ending in (ENDING, ".md"):
+            (folder / f"{replaced}{ending}").unlink(missing_ok=True)
     return card

@@ -265,6 +265,18 @@ def test_a_dead_letter_of_theirs_goes_wherever_its_event_lies(
     again.close()
 
 
+def test_what_a_training_wrote_from_an_older_snapshot_goes_with_the_end_of_an_erasure(
+    kept: Store, tmp_path: Path
+) -> None:
+    folders = folders_below(tmp_path)
+    take(kept, story())
+    erase(kept, GONE, "by_request", LATE, folders)
+    folders.graphs.mkdir(exist_ok=True)
+    (folders.graphs / "states.safetensors").write_text("pull requests by hashes")
+    finish(kept, folders)
+    assert list(folders.graphs.iterdir()) == []
+
+
 def test_names_that_only_they_used_go_and_those_that_others_use_stay(kept: Store, tmp_path: Path) -> None:
     frames = Frames()
     frames.commit(GONE, PULL, "one", pull_record(shared=1) | {f"x{MARK}": 1})

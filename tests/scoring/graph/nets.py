@@ -96,7 +96,7 @@ def drawn_model(material: Material, seeds: int = 2, first: int = 0) -> GraphMode
     for part in scopes.values():
         for net in (net for seed in part.nets for net in seed):
             net.states_ = net.states_[order]
-    return GraphModel("drawn", SETTINGS, hashed[order], scopes)
+    return GraphModel("drawn", "drawn", SETTINGS, hashed[order], scopes)
 
 
 def odds_at(net: GraphSage, cases: Cases, place: int, **moved: float) -> float:

@@ -153,6 +153,19 @@ def too_wide(arrays: Arrays, about: dict[str, Any]) -> None:
     arrays["change.0.0/turn.bias"] = np.zeros(100_000, np.float32)
 
 
+def bias_without_a_shape(arrays: Arrays, about: dict[str, Any]) -> None:
+    arrays["change.0.0/turn.bias"] = np.array(1.0, np.float32)
+
+
+def scales_beyond_floats(arrays: Arrays, about: dict[str, Any]) -> None:
+    about["scopes"]["change"]["scales"][0]["median"][0] = 10**400
+
+
+def huge(arrays: Arrays, about: dict[str, Any]) -> None:
+    """Finite, but products of these are not, and infinities that meet are no number."""
+    arrays["change.0.0/turn.weight"][:] = 3e38
+
+
 REFUSED: dict[Change, str] = {
     of_format: "another version",
     other_features: "another version",
@@ -171,6 +184,9 @@ REFUSED: dict[Change, str] = {
     not_a_number: "not a number",
     negative: "would let a person raise themselves",
     too_wide: "wide",
+    bias_without_a_shape: "has the shape",
+    scales_beyond_floats: "does not hold a network",
+    huge: "above 1,000,000",
 }
 
 
@@ -240,6 +256,11 @@ def test_a_pointer_to_what_is_no_checkpoint_is_refused(tmp_path: Path, name: str
     point(tmp_path, LABEL, name)
     with pytest.raises(CheckpointProblem, match="names no checkpoint"):
         pointed(tmp_path, LABEL)
+
+
+def test_of_a_pointer_a_hundred_bytes_are_read(tmp_path: Path) -> None:
+    (tmp_path / f"{LABEL}.graph").write_bytes(b"ab" * 32 + b" " * 36 + b"more")
+    assert pointed(tmp_path, LABEL) == "ab" * 32
 
 
 def test_without_the_library_a_sentence_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import logging
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -10,19 +11,22 @@ from typing import Any
 
 import pytest
 
+from ingest.erasure.files import drop_all
 from ingest.store.database import StreamClock
 from scoring.config.policy import Policy
 from scoring.dataset.dataset import read_material
 from scoring.graph import serving
-from scoring.graph.checkpoint import point, save_checkpoint
+from scoring.graph.checkpoint import GraphModel, point, save_checkpoint
+from scoring.models.calibration import Platt
 from scoring.models.serving import LABEL
+from scoring.pipeline import score as pipeline
 from scoring.pipeline.score import score
 from scoring.queries.queue import hide_row, seal
 from scoring.queries.types import DueAudit
 from scoring.types import Reason
 from tests.conftest import missing
 from tests.pipeline import Result
-from tests.scoring.graph.nets import SETTINGS, drawn_scopes
+from tests.scoring.graph.nets import SETTINGS, drawn_model, drawn_scopes
 from tests.scoring.pipeline.offered_world import offered_world
 
 Judge = Callable[[bool], dict[str, dict[str, Any]]]
@@ -100,6 +104,75 @@ def test_a_damaged_network_says_nothing_once_in_words_and_the_pass_goes_on(
     assert "the checkpoint is cut or was changed" in said[0]
 
 
+def words_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if "GraphSAGE" in record.getMessage()]
+
+
+def test_a_wrong_pointer_is_told_once_and_a_network_that_is_whole_again_is_taken(
+    stored: str, judge: Judge, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "models" / f"{stored}.safetensors"
+    whole = path.read_bytes()
+    point(tmp_path / "models", LABEL, "elsewhere")
+    with caplog.at_level(logging.WARNING):
+        judge(True)
+        judge(True)
+        assert len(words_of(caplog)) == 1
+        point(tmp_path / "models", LABEL, stored)
+        path.write_bytes(whole[:-1])
+        judge(True)
+        path.write_bytes(whole)
+        assert {type(row["graph"]) for row in judge(True).values()} == {float}
+    assert len(words_of(caplog)) == 2
+
+
+@pytest.mark.usefixtures("stored")
+def test_once_an_erasure_took_the_states_nothing_of_them_stays_in_memory_or_in_a_row(
+    judge: Judge, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert None not in {row["graph"] for row in judge(True).values()}
+    shelf = pipeline.GRAPH_SHELVES[tmp_path / "models"]
+    assert shelf._model is not None
+    drop_all(tmp_path / "states")
+    with caplog.at_level(logging.WARNING):
+        assert {row["graph"] for row in judge(True).values()} == {None}
+        judge(True)
+    assert shelf._model is None
+    assert len(words_of(caplog)) == 1
+    assert "the file of states cannot be read" in words_of(caplog)[0]
+
+
+def with_huge_weights(model: GraphModel) -> GraphModel:
+    """Finite ones, of which infinities come that cancel."""
+    weights = model.scopes["change"].nets[0][0].weights_
+    weights["pull_second.bias"][:] = 3e38
+    weights["free.weight"][0, ::2], weights["free.weight"][0, 1::2] = 3e38, -3e38
+    return model
+
+
+def with_a_wild_map(model: GraphModel) -> GraphModel:
+    scopes = {name: replace(part, calibration=Platt(1e308, float("inf"))) for name, part in model.scopes.items()}
+    return replace(model, scopes=scopes)
+
+
+@pytest.mark.parametrize("spoil", [with_huge_weights, with_a_wild_map])
+def test_a_network_whose_chance_is_no_number_never_stops_a_pass(
+    judge: Judge,
+    world: Result,
+    spoil: Callable[[GraphModel], GraphModel],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with world.store.read() as rows:
+        model = drawn_model(read_material(rows, StreamClock(world.store).now(), Policy()))
+    model = spoil(model)
+    monkeypatch.setattr(serving.GraphShelf, "model", lambda shelf: model)
+    with caplog.at_level(logging.WARNING):
+        assert {row["graph"] for row in judge(True).values()} == {None}
+    assert len(words_of(caplog)) == 1
+    assert "not a number" in words_of(caplog)[0]
+
+
 def test_without_a_network_or_the_switch_nothing_is_read(
     judge: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,7 +183,12 @@ def test_without_a_network_or_the_switch_nothing_is_read(
 
     monkeypatch.setattr(serving, "pointed", fail)
     judge(False)
-    assert "torch" not in sys.modules
+
+
+def test_what_serves_imports_neither_pytorch_nor_safetensors() -> None:
+    script = "import sys, scoring.pipeline.score; print(*{'torch', 'safetensors'} & set(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == ""
 
 
 @pytest.mark.usefixtures("stored")

@@ -3,6 +3,7 @@
 import html
 import re
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,7 @@ from scoring.graph import checkpoint
 from scoring.graph.checkpoint import point
 from scoring.models.serving import LABEL
 from scoring.training import summary
-from scoring.training.graph_card import write_graph_backtest
+from scoring.training.graph_card import trial_lines, write_graph_backtest
 from scoring.training.summary import (
     ENDING,
     GRAPH_FORM,
@@ -26,7 +27,8 @@ from scoring.training.summary import (
 )
 from tests.triage.worlds.drawn_rows import NOW, drawn_rows
 from tests.triage.worlds.pages_world import DrawnWorld, draw, sign_in
-from triage.presenters.graph_model import NOT_TRIED, graph_words
+from triage.presenters.graph_model import NOT_TRIED, graph_card, graph_words
+from triage.views.lanes import dashboard
 
 pytestmark = pytest.mark.django_db
 NAME = "ab" * 32
@@ -74,6 +76,8 @@ def test_off_the_page_is_the_same_with_a_network_and_without_and_no_file_of_it_i
 
     for module in (summary, checkpoint):
         monkeypatch.setattr(module, "pointed", fail)
+    for name in ("read_graph", "read_graph_backtest"):
+        monkeypatch.setattr(dashboard, name, fail)
     assert text(client) == before
     assert "GraphSAGE" not in before
 
@@ -82,11 +86,34 @@ def test_on_the_card_answers_and_shows_trials_rings_and_times(client: Client, fo
     settings.SHOW_GRAPH_MODEL = True
     store(folder)
     page = text(client)
-    assert "No: the rule refused it in 1 of 1 trials, so it decides nothing." in page
+    assert "The rule refused it in 1 of 1 trials: it decides nothing." in page
     for words in ("It does not beat blend.", "-0.013 to +0.007", "+0.022 to +0.069", "4.0 ms", "30.0 MB", "0.805"):
         assert words in page
     assert "Trained here" in page
     assert "In the backtest" in page
+
+
+def test_the_newer_of_both_cards_answers() -> None:
+    passed = msgspec.structs.replace(TRIAL, promoted=True)
+    later = msgspec.structs.replace(of_backtest(CARD), at=NOW + timedelta(days=1), trials=(passed,))
+    assert graph_card(CARD, later).answer.startswith("It passed 1 of 1 trials")
+    assert graph_card(msgspec.structs.replace(CARD, at=NOW + timedelta(days=2)), later).answer.startswith("The rule")
+    assert graph_card(None, later).answer.startswith("It passed")
+
+
+def test_a_card_without_a_trial_counts_none() -> None:
+    empty = msgspec.structs.replace(CARD, trials=())
+    assert graph_card(empty, None).answer == "No trial had cases to judge it on: it decides nothing."
+
+
+def test_what_is_gained_alone_is_told_of_a_person_where_it_is_measured_and_left_blank_of_a_change() -> None:
+    person = msgspec.structs.replace(TRIAL, scope="person", self_lift=0.013)
+    table = graph_card(msgspec.structs.replace(CARD, trials=(TRIAL, person)), None).trained
+    assert table is not None
+    place = table.columns.index("Most that anybody gains alone")
+    assert [row[place] for row in table.rows] == ["", "1.3 %"]
+    assert [line for line in trial_lines(TRIAL) if "lift" in line] == []
+    assert "- largest lift of one's own: 1.3 %" in trial_lines(person)
 
 
 @pytest.mark.parametrize("damage", ["nothing", "another", "not JSON", "too long", "a pointer elsewhere"])
@@ -139,3 +166,5 @@ def test_the_pane_has_its_chance_beside_the_served_one_only_where_it_is_shown(
     page = text(client, f"/pull/{row.uri}")
     assert ("GraphSAGE, which decides nothing: 62 %." in page) is shown
     assert graph_words(replace(row, graph=None)) == ""
+    unknown = replace(row.verdict, estimate=replace(row.verdict.estimate, probability=None))
+    assert graph_words(replace(row, verdict=unknown)) == "", "beside nothing it would stand for a chance"

@@ -163,7 +163,7 @@ def pane(
     """
     row = as_shown.pull(snapshot, uri)
     if row is None:
-        return {"item": None, "graph_said": ""}
+        return {"item": None}
     address = reverse("queue") + filters.search() if filters.opened else ""
     change = shown_change(request, snapshot, uri, row, address, offered)
     now = timezone.now()

@@ -32,6 +32,7 @@ from scoring.dataset.dataset import FeaturesProblem, Material, material_of_file,
 from scoring.dataset.labels import FastLaned
 from scoring.formatting import percent_in_full
 from scoring.models.base import FitProblem
+from scoring.models.calibration import CalibrationProblem
 from scoring.models.serving import LABEL
 from scoring.models.starter import starter_words
 from scoring.models.storage import (
@@ -132,7 +133,9 @@ class Command(BaseCommand):
         parser.add_argument("--replace", action="store_true", help="let it serve even where it is worse or foreign")
         parser.add_argument("--seconds", type=int, metavar="N", help="end this process, unfinished, after so long")
         parser.add_argument("--megabytes", type=int, metavar="N", help="end it when it wants more address space")
-        parser.add_argument("--json", action="store_true", help="the decision as one JSON object")
+        parser.add_argument(
+            "--json", action="store_true", help="the decision as a JSON object, then what the network gives"
+        )
         parser.add_argument(
             "--starter", type=Path, metavar="PATH", help="fit nothing else: write the starter model of FILE there"
         )
@@ -161,6 +164,7 @@ class Command(BaseCommand):
         if starter is not None:
             self._write_starter(file, starter, label, seed, options["json"])
             return
+        erasures = _count_erasures()
         now, material = material_of(file, options["features"], options["rows"])
         # Two threads on two busy cores took five times as long as one.
         with threadpool_limits(1), tqdm(leave=False, disable=None, desc=label) as bar:
@@ -178,8 +182,10 @@ class Command(BaseCommand):
             raise CommandError(f"{settings.MODEL_DIR} cannot be written ({problem.strerror}).") from problem
         if file is None:
             note_end(settings.MODEL_DIR, time.time())
-        graph = None if objection_words else _try_graph(material, label, now, trained, draws, seed)
-        self._tell(record, name, objection_words, options["json"], attempts.said if attempts else None, graph)
+        self._tell(record, name, objection_words, options["json"], attempts.said if attempts else None)
+        self.stdout.flush()  # the trial takes hours, or is ended
+        if settings.SHOW_GRAPH_MODEL and not objection_words:
+            self._tell_graph(_try_graph(material, label, now, trained, draws, seed, erasures), options["json"])
 
     def _write_starter(self, file: Path | None, path: Path, label: LabelName, seed: int, as_json: bool) -> None:
         """Write the starter model of a file of other projects, with its quality on projects it has not seen."""
@@ -226,7 +232,6 @@ class Command(BaseCommand):
         objection_words: str,
         as_json: bool,
         certificate: str | None,
-        graph: "ShownGraph | str | None",
     ) -> None:
         scopes = record["scopes"]
         if as_json:
@@ -238,8 +243,6 @@ class Command(BaseCommand):
                 "decisions": decisions,
             }
             output["certificate"] = certificate
-            if graph is not None:
-                output["graph"] = graph if isinstance(graph, str) else msgspec.to_builtins(graph)
             self.stdout.write(json.dumps(output, allow_nan=False))
             return
         for scope, part in scopes.items():
@@ -255,32 +258,77 @@ class Command(BaseCommand):
         )
         if certificate:
             self.stdout.write(certificate)
-        if isinstance(graph, str):
+
+    def _tell_graph(self, graph: "ShownGraph | str", as_json: bool) -> None:
+        if as_json:
+            told = graph if isinstance(graph, str) else msgspec.to_builtins(graph)
+            self.stdout.write(json.dumps({"graph": told}, allow_nan=False))
+        elif isinstance(graph, str):
             self.stdout.write(graph)
-        elif graph is not None:
+        else:
             self.stdout.write(f"{settings.MODEL_DIR / graph.checkpoint}.md: {said_of_promotion(graph)}")
             for trial in graph.trials:
                 self.stdout.write(f"  graphsage, {trial.scope}, {trial.group}: {trial.why}")
 
 
-def _try_graph(
-    material: "Material", label: LabelName, now: datetime, trained: "Mapping[str, Trained]", draws: int, seed: int
-) -> "ShownGraph | str | None":
-    """Try the graph network where PyTorch is installed and store it; return its card, or why there is none.
+def _count_erasures() -> int:
+    """Return how many people had been erased as of the newest snapshot."""
+    with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
+        return (snapshot.value("select position_seq from hops where name = 'erase'") or 0) if snapshot else 0
 
-    None where it is neither installed nor to be shown.
+
+class _OutOfTime(Exception):
+    """The time of the process was over during the trial of the network."""
+
+
+def _stop_trial(*arguments: object) -> None:
+    raise _OutOfTime("its time was over")
+
+
+# By PyTorch where it does not fit into the address space: ImportError, MemoryError or RuntimeError.
+TRIAL_PROBLEMS = (
+    CalibrationProblem,
+    FitProblem,
+    ImportError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    _OutOfTime,
+)
+
+
+def _try_graph(
+    material: "Material",
+    label: LabelName,
+    now: datetime,
+    trained: "Mapping[str, Trained]",
+    draws: int,
+    seed: int,
+    erasures: int,
+) -> "ShownGraph | str":
+    """Try the graph network and store it; return its card, or why there is none: the training succeeded before.
+
+    `erasures` were done before the material was read.
     """
+    from threadpoolctl import threadpool_limits
+
     if not is_installed():
-        return HOW if settings.SHOW_GRAPH_MODEL else None
-    with tqdm(leave=False, disable=None, desc="graphsage") as bar:
-        try:
-            graph = try_graph(material, label, now, trained, draws, seed, lambda words: bar.update() and None)
-        except GraphProblem as problem:
-            return str(problem)
+        return HOW
+    before = signal.signal(signal.SIGALRM, _stop_trial)  # until here the signal ended the process
     try:
-        return store_graph(settings.MODEL_DIR, settings.PYG_ROOT, graph, material, label, now)
-    except OSError as problem:
-        raise CommandError(f"GraphSAGE cannot be stored ({problem.strerror}); the model serves.") from problem
+        with threadpool_limits(1), tqdm(leave=False, disable=None, desc="graphsage") as bar:
+            graph = try_graph(material, label, now, trained, draws, seed, lambda words: bar.update() and None)
+        signal.alarm(0)  # what follows takes seconds
+        folders = settings.MODEL_DIR, settings.PYG_ROOT
+        return store_graph(*folders, graph, material, label, now, lambda: _count_erasures() == erasures)
+    except GraphProblem as problem:
+        return str(problem)
+    except TRIAL_PROBLEMS as problem:
+        words = " ".join(str(problem).split())[:200] or type(problem).__name__
+        return f"There is no new GraphSAGE ({words}); the model serves all the same."
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _build_terms(side: "Side", label: LabelName, model: str) -> "Terms":
