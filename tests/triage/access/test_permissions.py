@@ -169,8 +169,6 @@ SHOWING = {
     "data_by_link": {"link"},
     "decision_by_link": {"link"},
     "hand_link": {"maintainer", "admin"},
-    "send_objection": {"link"},
-    "send_wish": {"link"},
     "make_token": {"viewer", "elsewhere", "maintainer", "admin"},
 }
 SECRET = re.compile(rf"(?:(?:data|decision)~|{PREFIX}|sign-in/)[\w-]{{43}}")

@@ -34,7 +34,7 @@ def test_who_stands_on_the_leaderboard_of_all_is_not_for_a_maintainer_of_one_rep
     assert not LeaderboardWish.objects.exists()
     assert f'action="{address}"' not in text(of_one, f"/c/{MARA}/data"), "nor is it offered"
     assert f'action="{address}"' in text(of_all, f"/c/{MARA}/data")
-    assert of_all.post(address, {"out": "yes"}).status_code == 200
+    assert of_all.post(address, {"out": "yes"}).status_code == 302
     assert LeaderboardWish.objects.get().left_out
 
 
