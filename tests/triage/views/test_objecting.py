@@ -140,6 +140,15 @@ def test_nobody_answers_their_own_objection(client: Client, seed: Person) -> Non
     assert keeper(client, ANA).post("/objections/answer", told).status_code == 302
 
 
+@pytest.mark.parametrize(
+    ("back", "page"), [(f"/me/pull/{OFFERED}", f"/me/pull/{OFFERED}"), ("https://elsewhere.example/", "/"), ("", "/me")]
+)
+def test_whoever_objects_on_their_own_page_stays_there_and_on_this_site(client: Client, back: str, page: str) -> None:
+    client.force_login(Person.objects.create(did=MARA))
+    told = {"text": "I object.", "pull": OFFERED, "next": back}
+    assert client.post(f"/c/{MARA}/objection", told)["Location"] == page
+
+
 def test_the_contributor_who_is_signed_in_needs_no_link(client: Client) -> None:
     client.force_login(Person.objects.create(did=MARA))
     assert client.get(f"/c/{MARA}/data").status_code == 200

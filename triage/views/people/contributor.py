@@ -32,6 +32,7 @@ from triage.access.permissions import (
     spoken_for,
 )
 from triage.access.requests import Request
+from triage.access.sign_in import safe_next
 from triage.access.tokens import LinkProblem, open_link
 from triage.context import present
 from triage.models import Action, ContributorLink, Objection, Person, RoleRequest
@@ -158,7 +159,7 @@ def send_objection(request: Request, did: str) -> HttpResponse:
     sentence = (
         f"Your objection is saved. A person answers it by {objection.due_at:%d %b %Y}; until then a person decides."
     )
-    return _saved(request, person, speaker, sentence, pull_uri)
+    return _saved(request, person, speaker, sentence)
 
 
 @require_POST
@@ -201,12 +202,14 @@ def send_wish(request: Request, did: str) -> HttpResponse:
     return _saved(request, person, speaker, f"{subject} {result} within seconds.")
 
 
-def _saved(request: Request, did: str, speaker: Speaker, sentence: str, uri: str = "") -> HttpResponse:
+def _saved(request: Request, did: str, speaker: Speaker, sentence: str) -> HttpResponse:
     """Show the page of the form again, which says that it is saved."""
     messages.info(request, sentence)
+    if speaker.link is None and request.POST.get("next"):
+        return redirect(safe_next(request))
     if speaker.source == Objection.Source.MAINTAINER:
         return redirect("rights", did)
-    return redirect(_page_of(did, uri, request.POST.get("link", ""), speaker.link))
+    return redirect(_page_of(did, "", request.POST.get("link", ""), speaker.link))
 
 
 def _page_of(did: str, uri: str, token: str, link: ContributorLink | None) -> str:
