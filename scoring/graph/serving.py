@@ -1,4 +1,4 @@
-"""What the graph network says of open changes, by NumPy from stored states; nothing decides by it.
+"""Computes the graph network's chances of open changes, by NumPy from stored states; nothing decides by them.
 
 A pull request that was merged since the training has no state yet, and is heard from the next training on.
 """

@@ -11,8 +11,7 @@ import json
 import resource
 import sys
 import tempfile
-import time
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -20,21 +19,16 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.store.database import Store
-from ingest.store.transaction import Keys
 from scoring.config.policy import Policy
-from scoring.pipeline import evidence
-from scoring.pipeline.score import score
 from scoring.trust.bounded import prepare_incoming
 from scoring.trust.first_passage import prepare_walk, walk_from
 from scoring.trust.graph import Edges, prepare
 from scoring.trust.table import Graph, few_columns, passage_columns
-from tests.bench.bench_scoring import NEW, vouch
+from tests.bench.bench_scoring import NEW, NOW, judged, vouch
 from tests.bench.bench_trust import cpu_seconds, popular_graph
-from tests.pipeline import At
 from trustsite.settings import DATA_ROOT
 
 PEOPLE, VOUCHES, PULLS, MAINTAINERS = 100_000, 1_000_000, 10_000, 3
-NOW = datetime(2026, 6, 1, 12)
 SETTING = (
     """insert into contributors select 'did:plc:p' || i, i, null, null, false, null, null, 'active', null
     from range(1, $people + 1) t(i)""",
@@ -76,26 +70,6 @@ def fill(store: Store, sets: int) -> None:
         with txn.registered(pa.table(pulls | {"repository": draw.choice(numbers, PULLS)})):
             txn.execute(OFFERED)
         txn.inputs_changed()
-
-
-def judged(store: Store, minutes: int) -> dict[str, float]:
-    """Seconds of one pass, of CPU, and of its part up to `trust`."""
-    taken: list[float] = []
-    rebuild_trust = evidence._rebuild_trust
-
-    def timed(*arguments: object) -> tuple[object, Keys]:
-        started = time.perf_counter()
-        written = rebuild_trust(*arguments)  # ty: ignore[invalid-argument-type]
-        taken.extend((time.perf_counter() - started, len(written[1]["contributor_id"])))
-        return written
-
-    evidence._rebuild_trust = timed  # ty: ignore[invalid-assignment]
-    started, busy = time.perf_counter(), time.process_time()
-    score(store, At(NOW + timedelta(minutes=minutes)), Policy())
-    whole, busy = time.perf_counter() - started, time.process_time() - busy
-    evidence._rebuild_trust = rebuild_trust
-    seconds = {"pass_s": whole, "cpu_s": busy, "trust_s": taken[0]}
-    return {name: round(value, 2) for name, value in seconds.items()} | {"written": int(taken[1])}
 
 
 def measure_one_set(sets: int = 10) -> dict[str, object]:

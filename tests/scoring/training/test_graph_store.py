@@ -1,4 +1,4 @@
-"""What a training stores of a graph network: what it replaces goes, and what belongs to others stays."""
+"""A training that stores a graph network removes the one that it replaces, and nothing that belongs to others."""
 
 import importlib.util
 from datetime import datetime

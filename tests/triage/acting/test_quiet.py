@@ -1,4 +1,4 @@
-"""What nobody touched for half a year is listed, and several of them are snoozed and brought back together."""
+"""Rows that nobody touched for half a year are listed, and several are snoozed and brought back together."""
 
 import re
 from collections.abc import Iterable

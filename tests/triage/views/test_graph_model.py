@@ -26,7 +26,7 @@ from scoring.training.summary import (
     write_summary,
 )
 from tests.triage.worlds.drawn_rows import NOW, drawn_rows
-from tests.triage.worlds.pages_world import DrawnWorld, draw, sign_in
+from tests.triage.worlds.pages_world import DrawnWorld, draw
 from triage.presenters.graph_model import NOT_TRIED, graph_card, graph_words
 from triage.views.lanes import dashboard
 
@@ -37,16 +37,6 @@ TRIAL = ShownTrial(
 )
 RINGS = ShownRings(1161, 0.64, 0.594, 0.6, (0.022, 0.069), (0.017, 0.063))
 CARD = ShownGraph(GRAPH_FORM, NOW, 13_228, 3, (TRIAL,), (RINGS,), NAME, ShownTimes(65.0, 4.0, 30_000_000))
-
-
-@pytest.fixture
-def folder(monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path, client: Client) -> Path:
-    """Where models and reports of a public site lie; a maintainer of a drawn world is signed in."""
-    sign_in(client, "maintainer", "did:plc:core")
-    settings.PUBLIC_READ = True
-    settings.LOG_DIR = settings.MODEL_DIR = tmp_path
-    draw(monkeypatch, DrawnWorld())
-    return tmp_path
 
 
 def text(client: Client, path: str = "/backtest") -> str:

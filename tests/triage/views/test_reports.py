@@ -33,7 +33,7 @@ from tests.scoring.redteam.test_scenes import RUN
 from tests.scoring.training.test_shown import SCOPE, backtest, shown
 from tests.triage.explained import unexplained
 from tests.triage.worlds.drawn_rows import HOSTILE, MARA, NOW
-from tests.triage.worlds.pages_world import DrawnWorld, draw, sign_in
+from tests.triage.worlds.pages_world import DrawnWorld, draw
 from triage.charts import reports
 from triage.presenters import text as missing
 
@@ -45,16 +45,6 @@ EVERY_LANE = msgspec.structs.replace(
     LANE, review=ShownShare(212, 30, 0.1, 0.19), flagged=ShownShare(40, 22.5, 0.39, 0.7)
 )
 NEED = NeedRecord(128, 31, 0.93, 12, False)
-
-
-@pytest.fixture
-def folder(monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path, client: Client) -> Path:
-    """Where reports and figures of a public site lie; a maintainer of a drawn world is signed in."""
-    sign_in(client, "maintainer", "did:plc:core")
-    settings.PUBLIC_READ = True
-    settings.LOG_DIR = settings.MODEL_DIR = tmp_path
-    draw(monkeypatch, DrawnWorld())
-    return tmp_path
 
 
 def text(client: Client, path: str) -> str:
