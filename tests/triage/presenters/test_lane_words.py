@@ -115,7 +115,7 @@ def test_each_budget_says_what_it_would_let_through_and_which_is_in_force() -> N
     assert [budget for budget, *_ in effects] == ["2 %", "5 %", "10 %", "11 %", "15 %", "20 %", "30 %"]
     assert [budget for budget, _, _, is_present in effects if is_present] == ["11 %"]
     told = {budget: (passed, bad) for budget, passed, bad, _ in effects}
-    assert told["10 %"] == ("none", "")
+    assert told["10 %"] == ("none", "none")
     assert told["11 %"] == ("20 of 100", "2, up to 28.0 %")
     assert told["15 %"] == ("40 of 100", "5, up to 29.0 %")
 
