@@ -284,7 +284,8 @@ def budget_effects(curve: LaneCurve, budget: float) -> list[tuple[str, str, str,
     for one in sorted({*BUDGETS_SHOWN, budget}):
         offer = offer_of(curve, one)
         passed = f"{count_words(offer.let_through)} of {count_words(offer.cases)}" if offer else "none"
-        bad = f"{count_words(offer.bad) if offer.bad else 'none'}, up to {bad_bound(offer.bad_high)}" if offer else "none"
+        some = count_words(offer.bad) if offer and offer.bad else "none"
+        bad = f"{some}, up to {bad_bound(offer.bad_high)}" if offer else some
         effects.append((percent_in_full(one), passed, bad, one == budget))
     return effects
 
