@@ -1,11 +1,11 @@
-"""Explain past decisions: judge one again from its inputs, and examine an approval that went wrong.
+"""Explain past decisions: judge one again from its inputs, and examine a merge that went wrong.
 
-For an approval that went wrong it reads the facts known at that time, the rules that would have stopped it, and similar
-pull requests.
+For a merge that went wrong it reads the facts known when somebody approved it, or when the open lane let it through
+without an approval, the rules that would have stopped it, and similar pull requests.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -157,6 +157,12 @@ DECISION = f"""
 select s.*, {IS_NAMED} as is_named from scores s join approvals a on {SAME} where a.action_key = ?
 order by is_named desc, {NEWEST} limit 1
 """
+# The decision by which the open lane let a pull request through, for a merge that nobody approved here.
+PASSED_DECISION = f"""
+select s.*, p.author_id, p.patch_ref from ({PASSED}) w
+join scores s on s.pull_uri = w.pull_uri and s.as_of = w.passed_at and s.lane = 'fast_lane'
+join pull_requests p on p.pull_uri = w.pull_uri where w.pull_uri = ? order by {NEWEST} limit 1
+"""
 VOUCHERS = """
 select distinct c.did, c.handle, c.handle_verified from vouches v join contributors c on c.contributor_id = v.voucher_id
 where v.subject_id = ? and v.kind = 'vouch' and v.voucher_id <> v.subject_id
@@ -180,6 +186,7 @@ qualify row_number() over (partition by s.pull_uri order by {NEWEST}) = 1
 order by s.as_of desc, s.pull_uri
 """
 # Pull requests that a repository's lane let through since a moment, with their known labels.
+PASSED_HERE = f"select p.pull_uri from ({PASSED}) p where list_contains(?, p.pull_uri)"
 LET_THROUGH = f"""
 select p.pull_uri, l.clean from ({PASSED}) p left join (from labels where known_from <= $now) l using (pull_uri)
 where p.repository_id = $repository and p.passed_at >= $since
@@ -243,17 +250,18 @@ class BudgetState:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """The facts known about a pull request when somebody approved it, and the consequences of its bad outcome.
+    """The facts known about a merged pull request when it was approved or let through, and what its bad outcome means.
 
-    `content` is the content verdict, None where nobody had reviewed it; `path` holds the names as displayed then.
+    `approved_at` is None where nobody approved it here: the open lane let it through by this decision. `content` is the
+    content verdict, None where nobody had reviewed it; `path` holds the names as displayed then.
     `voucher` is the account of the path's last vouch, None where there was none or it can no longer be identified.
-    `is_named`: the approval names this decision; else it is the newest that was made by then.
+    `is_named`: the approval names this decision, or none was needed; else it is the newest that was made by then.
     """
 
     uri: str
     author: Person
-    approver: Person | None  # None: erased since
-    approved_at: datetime
+    approver: Person | None  # None: nobody, or erased since
+    approved_at: datetime | None
     round: int
     verdict: Verdict
     content: Content | None
@@ -269,35 +277,43 @@ class Incident:
     budget: BudgetState
 
 
+def find_let_through(rows: Rows, uris: Iterable[str]) -> set[str]:
+    """Return those of these pull requests that an open lane let through without a person."""
+    asked = sorted(set(uris))
+    return {row["pull_uri"] for row in rows.rows(PASSED_HERE, [asked])} if asked else set()
+
+
 def incident(rows: Rows, uri: str, now: datetime) -> Incident | None:
-    """Return the incident of a pull request that was marked bad; None where no approval of it took effect here.
+    """Return the incident of a pull request that was marked bad; None where no approval of it took effect here and the
+    open lane did not let it through.
 
     The caller must know that it was marked and by whom: the mark itself may not have arrived yet.
     """
     approval = rows.row(APPROVAL, [uri])
-    row = rows.row(DECISION, [approval["action_key"]]) if approval else None
-    if approval is None or row is None:
+    row = rows.row(DECISION, [approval["action_key"]]) if approval else rows.row(PASSED_DECISION, [uri])
+    if row is None:
         return None
-    people = People(rows, [number for number in (approval["author_id"], approval["actor_id"]) if number]).persons
+    author, approver = (approval or row)["author_id"], approval["actor_id"] if approval else None
+    people = People(rows, [number for number in (author, approver) if number]).persons
     inputs = read_inputs(row["inputs"]) if row["inputs"] else None
-    paths = rows.value(PATHS, [uri, approval["patch_ref"]]) or []
+    paths = rows.value(PATHS, [uri, (approval or row)["patch_ref"]]) or []
     path = inputs.evidence.path if inputs else ()
     recent = rows.rows(FAST_LANED, {"uri": uri, "since": now - SPAN, "paths": list(paths)})
     like_it, shared = _similar(rows, recent, row, _voucher_name(path))
     return Incident(
         uri=uri,
-        author=people[approval["author_id"]],
-        approver=people.get(approval["actor_id"]),
-        approved_at=approval["approved_at"],
+        author=people[author],
+        approver=people.get(approver) if approver else None,
+        approved_at=approval["approved_at"] if approval else None,
         round=row["round"],
         verdict=read_verdict(row),
         content=inputs.content if inputs else None,
         path=path,
-        voucher=_voucher(rows, approval["author_id"], _voucher_name(path)),
+        voucher=_voucher(rows, author, _voucher_name(path)),
         as_of=row["as_of"],
         data_version=row["data_version"],
         model_version=row["model_version"],
-        is_named=row["is_named"],
+        is_named=row["is_named"] if approval else True,
         would_hold=_holds(recent, row, what_would_hold(inputs, paths)) if inputs else (),
         like_it=like_it,
         shared=shared,

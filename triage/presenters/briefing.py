@@ -197,7 +197,7 @@ def read_morning(
     query, names = QueueQuery(repository=repository, size=1), read.repository_names(snapshot)
     lanes = [one.repository for one in lane_heads.lane_states(snapshot) if repository in ("", one.repository)]
     is_open = lane_heads.open_lanes(snapshot)
-    incidents = incidents_of(roles).filter(is_open=True)
+    incidents = incidents_of(roles, snapshot).filter(is_open=True)
     return Morning(
         now=now,
         since=since,

@@ -79,7 +79,7 @@ def count_lists(request: Request, snapshot: Snapshot) -> ListCounts:
         row_actions.left_out(QueueQuery(), snapshot, timezone.now())[0],
         len(snoozed),
         snoozing.count_flagged(snoozed),
-        incidents_of(roles).filter(is_open=True).count() if is_maintainer and is_any(MARKED) else 0,
+        incidents_of(roles, snapshot).filter(is_open=True).count() if is_maintainer and is_any(MARKED) else 0,
         len(audits_due(snapshot, roles)) if is_maintainer else 0,
         objections_due(snapshot, roles, viewer_did(request)) if is_maintainer else 0,
     )

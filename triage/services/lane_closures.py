@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, get_args
 
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.urls import reverse
 
 from ingest.atproto.syntax import MalformedDid, parse_did
@@ -205,18 +205,32 @@ def _name(did: str, known: Mapping[str, str]) -> str:
 BAD = (Action.Outcome.NEEDED_FIX, Action.Outcome.REVERTED)
 
 
-def opened_by(mark: Action) -> str | None:
+def opened_by(mark: Action, snapshot: Snapshot) -> str | None:
     """Return where the incident of an action is, where it opens one: it marks something bad that somebody had
-    approved.
+    approved or that the open lane had let through.
     """
-    if mark.kind != Action.Kind.OUTCOME or mark.outcome not in BAD:
-        return None
-    approvals = Action.objects.filter(kind=Action.Kind.APPROVE, pull_uri=mark.pull_uri, undone_at=None)
-    took_effect = approvals.filter(effective_at__lte=mark.made_at).exists()
-    return reverse("incident", args=[mark.key]) if took_effect else None
+    opens = opening(bad_marks().filter(pk=mark.pk), snapshot).exists()
+    return reverse("incident", args=[mark.key]) if opens else None
 
 
-def incidents_of(roles: Roles) -> Any:
+def bad_marks() -> QuerySet:
+    """Return the marks in force that say that a merge went wrong."""
+    return Action.objects.filter(kind=Action.Kind.OUTCOME, outcome__in=BAD, undone_at=None)
+
+
+def opening(marks: QuerySet, snapshot: Snapshot) -> QuerySet:
+    """Return those bad marks that open an incident.
+
+    An approval that took effect before the mark is kept here; the open lane lets a change through without one, which
+    the snapshot tells.
+    """
+    approvals = Action.objects.filter(kind=Action.Kind.APPROVE, pull_uri=OuterRef("pull_uri"), undone_at=None)
+    approved = Exists(approvals.filter(effective_at__lte=OuterRef("made_at")))
+    let_through = read.find_let_through(snapshot, marks.filter(~approved).values_list("pull_uri", flat=True))
+    return marks.filter(approved | Q(pull_uri__in=let_through))
+
+
+def incidents_of(roles: Roles, snapshot: Snapshot) -> Any:
     """The marks that open incidents in the repositories that somebody maintains: open ones first, then by age.
 
     A pull request has one incident, that of its newest bad mark. It `is_open` until somebody marks the pull request as
@@ -224,13 +238,13 @@ def incidents_of(roles: Roles) -> Any:
     """
     keys = roles.keys(Role.MAINTAINER)
     where = Q() if "" in keys else Q(repo_key__in=keys)
-    same = Action.objects.filter(pull_uri=OuterRef("pull_uri"), undone_at=None)
-    approved = same.filter(kind=Action.Kind.APPROVE, effective_at__lte=OuterRef("made_at"))
-    later = same.filter(kind=Action.Kind.OUTCOME, pk__gt=OuterRef("pk"))
-    marks = Action.objects.filter(where, Exists(approved), kind=Action.Kind.OUTCOME, outcome__in=BAD, undone_at=None)
-    told = marks.exclude(Exists(later.filter(outcome__in=BAD))).select_related("person", "handled__person")
+    later = Action.objects.filter(
+        pull_uri=OuterRef("pull_uri"), undone_at=None, kind=Action.Kind.OUTCOME, pk__gt=OuterRef("pk")
+    )
+    newest = opening(bad_marks().filter(where).exclude(Exists(later.filter(outcome__in=BAD))), snapshot)
     is_open = ~Exists(later.filter(outcome=Action.Outcome.CLEAN)) & Q(handled=None)
-    return told.annotate(is_open=is_open).order_by("-is_open", "-made_at", "-pk")
+    told = newest.select_related("person", "handled__person").annotate(is_open=is_open)
+    return told.order_by("-is_open", "-made_at", "-pk")
 
 
 def handle(person: Person, mark: Action, is_handled: bool, now: datetime) -> None:

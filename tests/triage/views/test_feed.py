@@ -95,7 +95,7 @@ def test_an_incident_is_told_to_maintainers_of_its_repository_alone() -> None:
     Action.objects.create(key="a", kind="approve", made_at=approved, effective_at=approved, **named)
     Action.objects.create(key="b", kind="outcome", outcome="reverted", made_at=now, effective_at=now, **named)
     assert not any("was reverted" in one for one in titles(token_of()))
-    assert any("An approved pull request was reverted in lantern" in one for one in titles(token_of("maintainer")))
+    assert any("A merged pull request was reverted in lantern" in one for one in titles(token_of("maintainer")))
 
 
 def test_what_was_never_merged_had_no_incident() -> None:

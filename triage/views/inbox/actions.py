@@ -101,7 +101,7 @@ def act(request: Request, snapshot: Snapshot) -> HttpResponse:
         note_verdict(person, subject.uri, now)
     if "send" in request.GET and (page := _send(request, subject, made, now)):
         return page
-    if incident := opened_by(made):
+    if incident := opened_by(made, snapshot):
         return HttpResponseClientRedirect(incident) if request.htmx else HttpResponseRedirect(incident)
     said = row_actions.done_words([made], snapshot)
     goes_on = made.kind in actions.ENDINGS and not _goes_on_to_merge(request)

@@ -27,7 +27,7 @@ from triage.access.sign_in import viewing
 from triage.context import present
 from triage.diff_page.facts import UNREADABLE, round_words, state_words, why_missing
 from triage.diff_page.page import DiffPage, Dismissals, change_page, comparison_page
-from triage.models import Action, OwnRecord, Person
+from triage.models import OwnRecord, Person
 from triage.presenters.lists import hiding_audits
 from triage.presenters.peers import PeerView, opinion_view
 from triage.presenters.queue import queue as as_shown
@@ -40,7 +40,7 @@ from triage.presenters.queue.row_actions import RowActs
 from triage.presenters.queue.rows import ForgePlace, forge_place
 from triage.presenters.vouching import vouching_shown
 from triage.services import actions, snoozing
-from triage.services.lane_closures import newest_outcome
+from triage.services.lane_closures import bad_marks, newest_outcome, opening
 from triage.services.own_name import own_records
 from triage.services.reading_times import note_opened
 from triage.views.inbox.queue import reading, wants_fragment
@@ -271,7 +271,7 @@ def history(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
             for one in snoozing.in_force(snapshot, timezone.now())
             if one.pull_uri == uri
         ],
-        "was_approved": Action.objects.filter(kind=Action.Kind.APPROVE, pull_uri=uri, undone_at=None).exists(),
+        "incidents": {mark.key for mark in opening(bad_marks().filter(pull_uri=uri), snapshot)},
         "lines": _timeline(request, snapshot, subject, past, may_read_notes),
         "trouble": read.troubles_in_words(snapshot, [uri]).get(uri),
         "counted": read.outcome_in_words(snapshot, uri),

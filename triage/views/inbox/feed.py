@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 
 from django.conf import settings
 from django.db.models import Q
@@ -35,7 +34,7 @@ from triage.presenters.queue import row_actions
 from triage.presenters.queue.pills import row_pill
 from triage.services import lane_closures
 from triage.services import names as naming
-from triage.services.lane_closures import BAD, opened_by
+from triage.services.lane_closures import bad_marks, opening
 
 MOST_PULLS = 50
 MOST_OTHERS = 50  # incidents, and as many closures
@@ -160,19 +159,15 @@ def _lane_entry(title: str, because: str, moment: datetime, key: str) -> Entry:
 
 
 def _incident_entries(snapshot: Snapshot, roles: Roles, since: datetime, query: QueueQuery) -> Iterator[Entry]:
-    conditions = {"kind": Action.Kind.OUTCOME, "outcome__in": BAD, "undone_at": None, "made_at__gte": since}
-    marks = (
-        Action.objects.filter(_maintained_filter(roles), **conditions, **_repository_filter(query.repository))
-        .order_by("-pk")
-        .iterator()
-    )
-    marks_with_paths = list(islice(((mark, path) for mark in marks if (path := opened_by(mark))), MOST_OTHERS))
-    subjects = read.subjects(snapshot, [mark.pull_uri for mark, _ in marks_with_paths]) if marks_with_paths else {}
-    for mark, path in marks_with_paths:
+    kept = bad_marks().filter(_maintained_filter(roles), made_at__gte=since, **_repository_filter(query.repository))
+    marks = list(opening(kept, snapshot).order_by("-pk")[:MOST_OTHERS])
+    subjects = read.subjects(snapshot, [mark.pull_uri for mark in marks]) if marks else {}
+    for mark in marks:
         subject = subjects.get(mark.pull_uri)
         if subject and subject.state == "merged" and is_in_view(subject, query):
-            title = f"An approved pull request {OUTCOMES[mark.outcome]} in {subject.repository_name}: {subject.title}"
+            title = f"A merged pull request {OUTCOMES[mark.outcome]} in {subject.repository_name}: {subject.title}"
             summary = "What was known then, what would have held it, and similar pull requests."
+            path = reverse("incident", args=[mark.key])
             yield Entry(title, path, summary, mark.made_at, mark.made_at, by=subject.author.name)
 
 

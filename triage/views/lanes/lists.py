@@ -38,7 +38,7 @@ from triage.services import audit, lane_closures, snoozing
 from triage.services.actions import ActionProblem, Conflict
 from triage.services.audit import hiding_audits
 from triage.services.estimated_lanes import is_undone_since
-from triage.services.lane_closures import BAD, banners, handle, incidents_of, newest_outcome
+from triage.services.lane_closures import BAD, bad_marks, banners, handle, incidents_of, newest_outcome
 from triage.services.reading_times import note_verdict
 from triage.views.inbox import inbox
 from triage.views.inbox.actions import acting_page, answer_conflict, answer_rows, filters_of, next_uri, to_sign_in
@@ -56,7 +56,7 @@ SCOPES: Mapping[str, tuple[str, ...]] = {
 NO_INCIDENT = "No incident has this address, or somebody undid its mark."
 NEVER_MERGED = "This pull request was not merged, so it cannot be an incident."
 NEVER_APPROVED = (
-    "No approval of this pull request has taken effect here, so the lane did nothing wrong. "
+    "Nobody approved this pull request here, and the fast lane did not let it through: it is no incident of the lane. "
     "If it was approved seconds ago, load this page again."
 )
 PAGE = 50  # rows
@@ -107,7 +107,7 @@ def incident(request: Request, snapshot: Snapshot, key: str) -> HttpResponse:
         "incident": details,
         "subject": subject,
         "mark": mark,
-        "is_open": incidents_of(viewing(request)).filter(pk=mark.pk, is_open=True).exists(),
+        "is_open": incidents_of(viewing(request), snapshot).filter(pk=mark.pk, is_open=True).exists(),
         "trouble": read.troubles_in_words(snapshot, [mark.pull_uri]).get(mark.pull_uri),
         "corrected": newest if newest.outcome not in BAD else None,
         "lane": pills.lane_word(details.verdict),
@@ -197,8 +197,7 @@ def _did_of(snapshot: Snapshot, text: str) -> str:
 
 def find_mark(key: str) -> Action:
     """Return the mark that opened the incident at this address; 404 where there is none."""
-    marks = Action.objects.filter(key=key, kind=Action.Kind.OUTCOME, outcome__in=BAD, undone_at=None)
-    mark = marks.select_related("person").first()
+    mark = bad_marks().filter(key=key).select_related("person").first()
     if mark is None:
         raise Http404(NO_INCIDENT)
     return mark
@@ -223,7 +222,7 @@ def settled(request: Request, snapshot: Snapshot) -> HttpResponse:
 def incidents(request: Request, snapshot: Snapshot) -> HttpResponse:
     """List incidents in the viewer's repositories, open ones first."""
     filters = read_list(request.GET)
-    incident_marks = incidents_of(viewing(request)).filter(pull_uri__startswith=filters.by_author)
+    incident_marks = incidents_of(viewing(request), snapshot).filter(pull_uri__startswith=filters.by_author)
     page = Paginator(incident_marks, PAGE).get_page(filters.page)
     subjects = read.subjects(snapshot, [mark.pull_uri for mark in page])
     lines = [(mark, subjects.get(mark.pull_uri), getattr(mark, "handled", None)) for mark in page]

@@ -107,13 +107,42 @@ def test_a_closed_one_says_who_closed_and_reopened_it_and_a_strangers_word_is_no
 
 
 @pytest.mark.parametrize("outcome", ["clean", "needed_fix"])
-def test_neither_a_clean_one_nor_one_that_nobody_approved_opens_any(
+def test_neither_a_clean_one_nor_one_that_no_lane_let_through_and_nobody_approved_opens_any(
     site: ActingSite, ben: Client, outcome: str
 ) -> None:
     if outcome == "clean":
         approve(site, ben)
+    else:
+        with site.result.store.write() as txn:
+            txn.execute("update scores set lane = 'normal_queue' where pull_uri = ?", [NEXT])
+        site.publish()
     assert mark(site, ben, version=int(outcome == "clean"), outcome=outcome) == "/"
     assert ben.get(f"/incident/{Action.objects.latest('pk').key}").status_code == 404
+    assert "0 open" not in ben.get("/").content.decode()
+    assert "went wrong" not in ben.get("/incidents").content.decode()
+
+
+def test_one_that_the_open_lane_let_through_opens_its_incident_without_an_approval(
+    site: ActingSite, ben: Client
+) -> None:
+    address = mark(site, ben, version=0, outcome="needed_fix")
+    assert address == f"/incident/{Action.objects.latest('pk').key}"
+    page = ben.get(address).content.decode()
+    assert "<dt>Let through</dt><dd>by the open fast lane, " in page
+    assert "nobody approved it here</dd>" in page
+    assert "<dt>Approved by</dt>" not in page
+    assert "<dd>Fast lane</dd>" in part(page, "known")
+    assert UNNAMED not in page
+    assert "an audit of all that the lane lets through" in part(page, "would-hold")
+    assert "3 pull requests: 1 settled, 1 turned out bad." in part(page, "budget")
+    assert address in ben.get("/incidents").content.decode()
+    site.after(10)
+    site.work()
+    assert address in ben.get(f"/history/{NEXT}").content.decode()
+    assert part(ben.get(address).content.decode(), "known") == part(page, "known")
+    assert "(1 open)" in ben.get("/").content.decode()
+    ben.post("/incidents/handle", {"key": address.rpartition("/")[2]})
+    assert "(1 open)" not in ben.get("/").content.decode()
 
 
 def test_it_shows_what_was_known_then_and_not_what_is_known_now(site: ActingSite, ben: Client) -> None:
