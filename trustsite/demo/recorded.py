@@ -42,7 +42,8 @@ from trustsite.worker.worker import Stream, Worker
 from trustsite.world import World
 from trustsite.world.history import APPROVED, LOOKS, MARKED, OPENED
 
-# The owner or push-holder of watched repositories with the most waiting pull requests.
+# The owner of watched repositories with the most waiting pull requests; a push-holder where no owner is known. A push
+# list names bots too: on the recorded history the busiest push-holder is the one that bumps dependencies everywhere.
 BUSIEST = """
 with waiting as (
   select repository_id, count(*) as open_pulls from pull_requests where state = 'open' group by repository_id
@@ -50,7 +51,7 @@ with waiting as (
 select c.did, list(r.repo_key order by r.repo_key) as keys, sum(coalesce(w.open_pulls, 0))::integer as open_pulls
 from own_people o join contributors c using (contributor_id) join repositories r using (repository_id)
 left join waiting w using (repository_id)
-group by c.did order by open_pulls desc, count(*) filter (r.owner_id = o.contributor_id) desc, c.did limit 1
+group by c.did order by bool_or(r.owner_id = o.contributor_id) desc nulls last, open_pulls desc, c.did limit 1
 """
 
 
@@ -64,7 +65,7 @@ class Busiest:
 
 
 def busiest(rows: Rows) -> Busiest | None:
-    """Return the owner or push-holder of watched repositories with the most waiting pull requests, or None."""
+    """Return the owner of watched repositories with the most waiting pull requests, else such a push-holder, or None."""
     row = rows.row(BUSIEST)
     return Busiest(row["did"], tuple(row["keys"]), row["open_pulls"]) if row else None
 
