@@ -130,6 +130,11 @@ def count_of(value: Param) -> int:
     return int(number_of(value))
 
 
+def weighted(count: float) -> str:
+    """Return a sum of weights as a whole number of pull requests: "18" for 18.1621."""
+    return f"{count:,.0f}"
+
+
 def things(count: int, thing: str, many: str = "") -> str:
     """Return '1 pull request', '2,000 pull requests'; `many` is the plural where adding an s is wrong."""
     return f"{count:,} {thing if count == 1 else many or f'{thing}s'}"

@@ -120,13 +120,17 @@ _need_cache = PerSnapshot[read.TrainingNeed](1)
 
 
 def training_need(snapshot: Snapshot) -> read.TrainingNeed:
-    """Return how much a model could learn from, and when the worker trains next: never on a recording."""
+    """Return how much a model could learn from, and when the worker trains next: never on a recording.
+
+    A replay that is served trains once, beside its pages.
+    """
     days, window = 0 if settings.STREAM_CLOCK else settings.TRAIN_DAYS, settings.LABEL_WINDOW_DAYS
 
     def count() -> read.TrainingNeed:
         return read.training_need(snapshot, present(snapshot), settings.MODEL_DIR, days, window)
 
-    return _need_cache.get(snapshot, "", count)
+    need = _need_cache.get(snapshot, "", count)
+    return replace(need, is_training=need.is_enough and settings.REPORTS_BESIDE and settings.PLACE.mode == "replay")
 
 
 def worker_status() -> Status | None:

@@ -111,7 +111,7 @@ def _parse_place_options(command: str, arguments: Sequence[str]) -> argparse.Nam
         for option in (("-v", "--verbosity"), ("--settings",), ("--pythonpath",)):
             parser.add_argument(*option)
         parser.add_argument("replay", nargs="?", default="")
-    if command in ("backtest", "digest", "redteam", "why"):
+    if command in ("backtest", "digest", "redteam", "train", "why"):
         parser.add_argument("--demo", action="store_true")
         parser.add_argument("--replay", default="")
     try:

@@ -87,7 +87,7 @@ class TrainingNeed:
     """The settled pull requests that models are compared on and the number of their authors, with the minimum of both.
 
     Below the minimum the plain rate serves. A pull request is settled `quiet_days` after it was opened. `days` lie
-    between trainings, 0: never. `due` is naive UTC; None: at once.
+    between trainings, 0: never. `due` is naive UTC; None: at once. `is_training`: one runs beside the pages.
     """
 
     cases: int
@@ -97,6 +97,11 @@ class TrainingNeed:
     fewest_cases: int = FEWEST_CASES
     fewest_authors: int = FEWEST_AUTHORS
     quiet_days: int = SETTLED_DAYS
+    is_training: bool = False
+
+    @property
+    def is_enough(self) -> bool:
+        return self.cases >= self.fewest_cases and self.authors >= self.fewest_authors
 
 
 def training_need(snapshot: Rows, now: datetime, folder: Path, days: int, window_days: int) -> TrainingNeed:

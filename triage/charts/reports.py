@@ -22,6 +22,7 @@ from scoring.formatting import (
     percent_in_full,
     things,
     visible_name,
+    weighted,
 )
 from scoring.queries.lanes import SIGMAS, LaneMonth, share_interval
 from scoring.redteam.render import ShownReport, say_graph, say_result
@@ -441,7 +442,7 @@ def _table(series: Sequence[_Series]) -> Table:
 
 
 def _row(month: Month, name: str) -> tuple[str, ...]:
-    counts = (f"{month.n:,.6g}", f"{month.bad:,.6g}")
+    counts = (weighted(month.n), weighted(month.bad))
     shares = (bad_percent(month.bad / month.n), f"{bad_interval(month.low, month.high)} %")
     return f"{month_words(month.month)}, {name.partition(' ')[0]}", *counts, *shares
 
@@ -461,7 +462,7 @@ def _lane_result(lane: Lane, share: ShownLane | ShownShare) -> str:
         "like these in the backtest" if lane is Lane.FAST_LANE else "in the backtest that the score alone sends here"
     )
     edges = bad_interval(share.low, share.high)
-    return f"of {share.n:,.6g} {these} {share.bad:,.6g} needed a fix, 95 % interval {edges} %"
+    return f"of {weighted(share.n)} {these} {weighted(share.bad)} needed a fix, 95 % interval {edges} %"
 
 
 def lane_words(lane: ShownLane, exact: bool) -> str:

@@ -139,6 +139,8 @@ PRIOR_SERVES = "For now the chance is each person's own record, weighed with the
 
 def next_training(need: TrainingNeed) -> str:
     """Say when the worker trains next."""
+    if need.is_training:
+        return "A model is trained beside these pages, which takes some minutes."
     if not need.days:
         return f"The worker does not train here; {AT_ONCE}"
     if need.due is None:
@@ -148,11 +150,10 @@ def next_training(need: TrainingNeed) -> str:
 
 def training_words(need: TrainingNeed) -> str:
     """Say how many pull requests have settled for a model, how many are needed, and when the worker trains."""
-    is_enough = need.cases >= need.fewest_cases and need.authors >= need.fewest_authors
     return (
         f"A model learns from settled pull requests of anybody that were opened at least {need.quiet_days:,} days ago: "
         f"{need.cases:,} by {things(need.authors, 'author')} so far, {need.fewest_cases:,} by {need.fewest_authors:,} "
-        f"are needed.{' That is enough.' if is_enough else ''} {next_training(need)}"
+        f"are needed.{' That is enough.' if need.is_enough else ''} {next_training(need)}"
     )
 
 

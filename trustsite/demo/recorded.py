@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ class Busiest:
 
 
 def busiest(rows: Rows) -> Busiest | None:
-    """Return the owner of watched repositories with the most waiting pull requests, else such a push-holder, or None."""
+    """Return the owner of watched repositories with the most waiting pull requests, else a push-holder, or None."""
     row = rows.row(BUSIEST)
     return Busiest(row["did"], tuple(row["keys"]), row["open_pulls"]) if row else None
 
@@ -173,17 +173,21 @@ def progress_bar(worker: Worker, recording: Recording) -> Generator[Callable[[],
         yield show
 
 
-@contextmanager
-def reports_beside(*store_options: str) -> Generator[None]:
-    """Write the reports for the pages /redteam and /backtest, in children of low priority that end with the block.
+REPORTS = ("redteam", "backtest")
 
-    `place` names the store for the commands, as in "--demo". Their output is in LOG_DIR.
+
+@contextmanager
+def reports_beside(*store_options: str, commands: Sequence[str] = REPORTS) -> Generator[None]:
+    """Run these commands, by default those that write the reports for /redteam and /backtest, beside the block.
+
+    Each is a child of low priority that ends with the block. `store_options` name the store, as "--demo" does. The
+    output is in LOG_DIR.
     """
     settings.LOG_DIR.mkdir(parents=True, exist_ok=True)
     settings.REPORTS_BESIDE = True
     environment = os.environ | {"FALSE_APPROVAL_BUDGET": str(settings.FALSE_APPROVAL_BUDGET)}
     with ExitStack() as stack:
-        for command in ("redteam", "backtest"):
+        for command in commands:
             log_file = stack.enter_context((settings.LOG_DIR / f"{command}.log").open("wb"))
             line = ["nice", "-n", "19", sys.executable, str(settings.BASE_DIR / "manage.py"), command, *store_options]
             child = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=log_file, stderr=log_file, env=environment)

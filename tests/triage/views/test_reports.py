@@ -302,7 +302,7 @@ def test_the_header_of_each_lane_says_what_the_backtest_says_of_such_rows(client
         (
             "needs_human",
             "40 in",
-            " that the score alone sends here 22.5 needed a fix, 95 % interval 39.0\N{EN DASH}70.0 %",
+            " that the score alone sends here 22 needed a fix, 95 % interval 39.0\N{EN DASH}70.0 %",
         ),
         (
             "normal_queue",
@@ -372,6 +372,8 @@ def test_each_thing_that_is_missing_has_its_own_words() -> None:
     assert "2,847 by 787 authors so far, 200 by 30 are needed. That is enough. The" in missing.training_words(enough)
     assert missing.next_training(need) == "The worker trains within the hour; manage.py train does it at once."
     assert missing.next_training(TrainingNeed(1, 1, 0, NOW)).startswith("The worker does not train here;")
+    beside = missing.training_words(TrainingNeed(2_847, 787, 0, None, is_training=True))
+    assert beside.endswith("That is enough. A model is trained beside these pages, which takes some minutes.")
     assert missing.fewest_words(0.05, 0.05, 0).endswith("in the last year none was merged or closed here.")
     assert missing.fewest_words(0.05, 0.05, 10_000).endswith("that takes at least 1 week.")
 

@@ -13,7 +13,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
+from ingest.clock import wall_now
 from ingest.store.database import StreamClock
+from ingest.store.snapshots import SnapshotReader, publish
 from scoring.certificates.certificate import load_certificate
 from scoring.certificates.lane_curve import FILE as CURVE_FILE
 from scoring.config.policy import Policy
@@ -26,6 +28,8 @@ from scoring.training.summary import read_backtest, read_serving
 from tests.ingest.history_import.past import BROKEN, DAY, OPENED, merged, refused, write
 from tests.scoring.pipeline.offered_world import offered_world
 from tests.stores import use_own_store
+from trustsite.drive import Place
+from trustsite.management.commands.train import present_of
 
 
 @pytest.fixture(autouse=True)
@@ -101,6 +105,20 @@ def test_a_model_of_a_file_alone_is_kept_and_does_not_serve(tmp_path: Path, sett
     assert "run import_history first" in said["objection"]
     assert (settings.MODEL_DIR / f"{said['model']}.json").is_file()
     assert serving_name(settings.MODEL_DIR, LABEL) is None
+
+
+def test_a_recording_is_trained_on_as_of_its_newest_event_and_a_drive_as_of_now(
+    tmp_path: Path, settings: Settings
+) -> None:
+    """Else what was young when a recording ended would count as refused for want of a merge."""
+    with offered_world(tmp_path / "world") as world:
+        publish(world.store, settings.SNAPSHOT_DIR)
+        newest = StreamClock(world.store).now()
+    with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
+        assert snapshot is not None
+        assert newest < present_of(snapshot) - DAY < wall_now()
+        settings.PLACE = Place("replay", tmp_path)
+        assert present_of(snapshot) == newest
 
 
 def test_without_anything_published_training_says_what_to_do() -> None:

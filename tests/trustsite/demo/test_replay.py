@@ -46,7 +46,7 @@ from tests.trustsite.busy import answers_at
 from tests.trustsite.decided import check_decisions
 from tests.trustsite.ports import free_port
 from tests.waiting import LONG_SECONDS, wait_for
-from trustsite.demo.recorded import offer_busiest, reports_beside, serve_beside
+from trustsite.demo.recorded import REPORTS, offer_busiest, reports_beside, serve_beside
 from trustsite.drive import replay_place
 from trustsite.management.commands.dev import told
 from trustsite.standins.jetstream import Jetstream
@@ -318,14 +318,13 @@ TELL = "import os, sys, time; print(os.getpid(), os.nice(0), *sys.argv[1:], flus
 def test_reports_are_made_beside_a_site_at_low_priority_and_end_with_it(settings: Settings, tmp_path: Path) -> None:
     settings.BASE_DIR, settings.LOG_DIR = tmp_path, tmp_path / "logs"
     (tmp_path / "manage.py").write_text(TELL)
-    logs = [settings.LOG_DIR / f"{command}.log" for command in ("redteam", "backtest")]
-    with reports_beside("--replay", "recording"):
+    commands = ("train", *REPORTS)
+    logs = [settings.LOG_DIR / f"{command}.log" for command in commands]
+    with reports_beside("--replay", "recording", commands=commands):
         wait_for(lambda: all(log.read_text().endswith("recording\n") for log in logs))
     told = [log.read_text().split() for log in logs]
-    assert [words[1:] for words in told] == [
-        ["19", "redteam", "--replay", "recording"],
-        ["19", "backtest", "--replay", "recording"],
-    ]
+    assert [words[1:] for words in told] == [["19", command, "--replay", "recording"] for command in commands]
+    assert set(REPORTS) == {"redteam", "backtest"}
     for words in told:
         with pytest.raises(ProcessLookupError):
             os.kill(int(words[0]), 0)

@@ -14,7 +14,7 @@ from django.utils import timezone
 from ingest.store.snapshots import Snapshot
 from scoring.certificates.in_force import AlarmRule, bad_to_shut
 from scoring.config.policy import policy_from_settings
-from scoring.formatting import bad_bound, bad_interval, bad_percent, percent_in_full
+from scoring.formatting import bad_bound, bad_interval, bad_percent, percent_in_full, weighted
 from scoring.models.serving import LABEL
 from scoring.queries import read
 from scoring.redteam.render import HEADS, NOT_PLAYED, read_report, say_graph, say_result
@@ -182,7 +182,7 @@ def _false_rate(lane: ShownLane | None) -> dict[str, str]:
     """The share of bad ones in the lane of the backtest with its counts and interval; {} where none was let through."""
     if lane is None or lane.n <= 0:
         return {}
-    counts = f"{lane.bad:,.6g} of {lane.n:,.6g}"
+    counts = f"{weighted(lane.bad)} of {weighted(lane.n)}"
     return {"rate": bad_percent(lane.bad / lane.n), "counts": counts, "interval": bad_interval(lane.low, lane.high)}
 
 

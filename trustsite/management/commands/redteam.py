@@ -17,6 +17,7 @@ from scoring.redteam.attack import Ground
 from scoring.redteam.render import ShownReport, report_lines, shown_report, write_report
 from scoring.redteam.report import BRIEF, WHOLE, Scale, attack_everything, present_ground
 from scoring.trust.files import FileProblem, build_graph, no_edges, read_edges, read_seeds
+from trustsite.management.commands.train import present_of
 
 STEPS = 14  # nine shapes and five more
 WHERE_SHUT = 0.9  # for a shut lane: it is simulated as open from here on, since rules without a lane have no effect
@@ -83,9 +84,7 @@ def _read_present() -> tuple[Ground, Policy]:
     with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
         if snapshot is None:
             raise CommandError("Nothing was published there yet: run the worker, demo or replay first.", returncode=2)
-        dashboard = read.dashboard(snapshot)
-        is_recorded = settings.PLACE.mode != "drive"
-        now = dashboard.newest_event_at if is_recorded and dashboard.newest_event_at else wall_now()
+        dashboard, now = read.dashboard(snapshot), present_of(snapshot)
         t_low = policy.thresholds.t_low if dashboard.t_low is None else dashboard.t_low
         lanes = [lane.t_high for lane in read.lane_states(snapshot) if lane.t_high is not None]
         t_high = min([*lanes, *([] if dashboard.t_high is None else [dashboard.t_high])], default=None)

@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from ingest.store.archive import COUNT
 from ingest.store.transaction import Rows
 from trustsite.demo.recorded import (
+    REPORTS,
     offer_busiest,
     open_worker,
     progress_bar,
@@ -46,7 +47,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "folder", metavar="DIR", help="frames.ndjson.gz with its blobs, or bare .jsonl/.ndjson frames"
         )
-        parser.add_argument("--serve", action="store_true", help="then serve the pages until Ctrl-C")
+        parser.add_argument("--serve", action="store_true", help="then train a model, and serve the pages until Ctrl-C")
 
     def handle(self, *args: object, folder: str, serve: bool, **options: object) -> None:
         """Process the recording and print the counts. Raises CommandError in one sentence for an unusable recording."""
@@ -75,7 +76,7 @@ class Command(BaseCommand):
             with worker.store.read() as rows:
                 offered = offer_busiest(rows)
             self.stderr.write(f"Serving on http://{settings.BIND} until Ctrl-C; {offered}.")
-            with reports_beside("--replay", str(folder)):
+            with reports_beside("--replay", str(folder), commands=("train", *REPORTS)):
                 serve_beside(worker.consumer.stop_flag)
 
 

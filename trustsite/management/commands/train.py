@@ -19,7 +19,7 @@ from ingest.clock import wall_now
 from ingest.cluster.engine import ClusterProblem
 from ingest.files import write_whole
 from ingest.history_import.files import PastProblem
-from ingest.store.snapshots import SnapshotReader
+from ingest.store.snapshots import Snapshot, SnapshotReader
 from scoring.certificates.certificate import CertificateProblem, read_certificates, write_certificate
 from scoring.certificates.issue import Terms
 from scoring.certificates.lane_curve import FILE as CURVE_FILE
@@ -45,6 +45,7 @@ from scoring.models.storage import (
     serving_name,
 )
 from scoring.pipeline.lane_thresholds import CERTIFICATES
+from scoring.queries import read
 from scoring.training.graph_card import said_of_promotion
 from scoring.training.graph_model import GraphProblem, store_graph, try_graph
 from scoring.training.graph_trial import HOW, is_installed
@@ -61,6 +62,12 @@ if TYPE_CHECKING:
     from scoring.dataset.labels import FastLaned
     from scoring.training.summary import ShownGraph
     from scoring.training.train import Trained
+
+
+def present_of(snapshot: Snapshot) -> datetime:
+    """Return the present of a snapshot as naive UTC: of a demo or a replay the time of its newest event."""
+    newest = None if settings.PLACE.mode == "drive" else read.dashboard(snapshot).newest_event_at
+    return newest or wall_now()
 
 
 def material_of(file: Path | None, features: Path | None = None, most: int | None = None) -> tuple[datetime, Material]:
@@ -81,6 +88,7 @@ def material_of(file: Path | None, features: Path | None = None, most: int | Non
         if snapshot is None:
             raise CommandError("Nothing was published yet: run the worker first, or name a FILE.", returncode=2)
         if features is None:
+            now = present_of(snapshot)
             return now, read_material(snapshot, now, policy)
         try:
             as_of, table = finished(features, policy)
@@ -120,6 +128,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add FILE and the options."""
+        group = parser.add_mutually_exclusive_group()
+        group.add_argument("--demo", action="store_true", help="the demo's store")
+        group.add_argument("--replay", metavar="DIR", help="the store that a replay of DIR keeps")
         parser.add_argument("file", metavar="FILE", type=Path, nargs="?", help="Parquet, or CSV by its ending")
         parser.add_argument(
             "--features", type=Path, metavar="FOLDER", help="take what manage.py cluster features left there"
