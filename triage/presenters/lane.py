@@ -10,7 +10,7 @@ from typing import Literal
 from scoring.certificates.lane_counts import LaneCurve, Offer
 from scoring.certificates.lane_curve import WORST_BAD_HIGH, offer_of
 from scoring.certificates.sample_size import Need
-from scoring.formatting import bad_bound, bad_interval, bad_percent, one_decimal_up, percent_in_full, things
+from scoring.formatting import bad_bound, bad_interval, bad_percent, percent_in_full, things
 from scoring.pipeline.lane_history import AGREEMENTS, Agreement, Happened, LaneHistory, LaneSum
 from scoring.queries.read import AuditCount
 from triage.services.reading_times import FEWEST, TimeSaved
@@ -134,17 +134,6 @@ def notice_words(offer: Offer, budget: float) -> str:
     )
 
 
-def risk_words(offer: Offer, through: int, days: int) -> str:
-    """Say how many of as many rows as are listed may turn out bad; "" where none is listed."""
-    if not through:
-        return ""
-    rate = offer.bad / offer.let_through
-    return (
-        f"of the next {through:,}, as many as below in {days} days, about {one_decimal_up(through * rate)} turn out "
-        f"bad, at worst {one_decimal_up(through * offer.bad_high)}"
-    )
-
-
 def budget_words(budget: float) -> str:
     """Say what a lane's budget limits."""
     return f"{percent_in_full(budget)}: the share of bad ones that you accept among all that the lane lets through"
@@ -153,10 +142,10 @@ def budget_words(budget: float) -> str:
 def shutting_words(offer: Offer, share: float, budget: float) -> str:
     """Say when an estimated lane shuts itself; `share` of what it lets through is audited."""
     limit = bad_bound(offer.bad_high)
-    why = f"It shuts at {limit}, not at your budget of {percent_in_full(budget)}: so few cases cannot prove less. "
+    why = f", since so few cases cannot prove less against your budget of {percent_in_full(budget)}"
     return (
-        f"When the audit ({one_in(share)}) or the outcomes show that more than {limit} are bad. "
-        f"{why if offer.bad_high > budget else ''}Then only a person opens it again."
+        f"when the audit ({one_in(share)}) or the outcomes show that more than {limit} are bad"
+        f"{why if offer.bad_high > budget else ''}; then only a person opens it again"
     )
 
 
@@ -191,14 +180,6 @@ def standing_words(offer: Offer) -> str:
         f"{SOURCES[offer.source]}. {count_words(offer.bad) if offer.bad else 'None'} of them {_were(offer.bad)} bad: "
         f"{bad_interval(offer.bad_low, offer.bad_high)} % ({WINDOWS[offer.source]})."
     )
-
-
-def own_share_words(history: LaneHistory) -> str:
-    """Give the share of bad ones among those that an open lane let through; below five settled only their count."""
-    settled, bad = history.settled, history.count("wrong")
-    if settled < FEWEST_TOLD:
-        return f"{settled} of these settled: too few to judge."
-    return f"{bad} of {settled} settled turned out bad: {bad_percent(bad / settled)} (since the opening, counted)."
 
 
 def model_words(offer: Offer, serving: str) -> str:
@@ -312,11 +293,45 @@ def shut_words(budget: float) -> str:
     )
 
 
-def watched_words(history: LaneHistory, days: int) -> str:
-    """Say below the title that the lane only watches, and the days that the rows below cover."""
-    if history.began is None:
-        return "It only watches. Nothing would have gone through yet."
-    return f"It only watches. This is what it would have done in the last {days} days."
+def costs_words(offer: Offer, through: int, days: int) -> str:
+    """Say in one sentence what the lane saves and risks, on as many as it took in `days`; "" where it took none."""
+    if not through:
+        return ""
+    likely, worst = round(through * offer.bad / offer.let_through), ceil(through * offer.bad_high)
+    bad = f"about {likely}" if likely else "fewer than 1"
+    return (
+        f"In {days} days it would have spared you {things(through, 'full reading')}. Of as many to come {bad} may be "
+        f"bad, at worst {worst}."
+    )
+
+
+Advice = tuple[str, str]  # what to do, and why
+
+
+def watching_advice(history: LaneHistory, budget: float) -> Advice:
+    """Advise whether to open a lane that only watches, by what it would have done in this repository alone.
+
+    Its figures are of all repositories together: it is opened where those of this one do not speak against it.
+    """
+    settled, bad = history.settled, history.count("wrong")
+    if settled < FEWEST_TOLD:
+        return "keep watching", f"{settled} of these settled here so far; {FEWEST_TOLD} tell more."
+    limit = percent_in_full(budget)
+    if bad > budget * settled:
+        return "keep watching", f"Of {settled} settled here {bad} would be wrong, more than your budget of {limit}."
+    within = f"Of {settled} settled here {bad or 'none'} would be wrong, within your budget of {limit}."
+    return "open it", f"{within} The audit goes on, and the lane shuts itself."
+
+
+def open_advice(history: LaneHistory, budget: float) -> Advice:
+    """Advise what to do about an open lane, by what it let through since its opening."""
+    settled, bad = history.settled, history.count("wrong")
+    limit = percent_in_full(budget)
+    if settled < FEWEST_TOLD:
+        return "leave it open, and answer its audits", f"{settled} settled, {bad} of them bad: too few to judge."
+    if bad > budget * settled:
+        return "close it", f"{bad} of {settled} settled turned out bad, more than your budget of {limit}."
+    return "leave it open", f"{bad or 'None'} of {settled} settled turned out bad, within your budget of {limit}."
 
 
 def sum_words(history: LaneHistory, would: bool = True) -> str:

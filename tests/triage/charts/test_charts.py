@@ -373,7 +373,7 @@ def test_one_point_is_a_chart_too() -> None:
     month = ShownMonth("2026-03", 10**6, 10**6, 0.99, 1.0)
     whole = reports.false_approvals("one", lane((month,)), (), 0.05)
     assert whole is not None
-    assert whole.table.rows == (("Mar 2026, backtest", "1e+06", "1e+06", "100.0 %", "99.0\N{EN DASH}100.0 %"),)
+    assert whole.table.rows == (("Mar 2026, backtest", "1,000,000", "1,000,000", "100.0 %", "99.0\N{EN DASH}100.0 %"),)
 
 
 @given(draw_from.floats(1e-300, 1e300))

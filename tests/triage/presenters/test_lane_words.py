@@ -39,11 +39,27 @@ def test_each_share_of_bad_ones_names_its_window_and_its_source(source: Source, 
         assert (words.count(window), " in 10" in words) == (1, False), words
 
 
-def test_an_open_lane_tells_its_own_share_from_five_settled_on() -> None:
-    rows = [row(one) for one in ("agrees", "wrong", "agrees", "stricter", "unknown")]
-    assert lane_words.own_share_words(LaneHistory(tuple(rows), NOW)) == "4 of these settled: too few to judge."
-    told = lane_words.own_share_words(LaneHistory((*rows, row("wrong")), NOW))
-    assert told == "2 of 5 settled turned out bad: 40.0 % (since the opening, counted)."
+def history(*agreements: Agreement) -> LaneHistory:
+    return LaneHistory(tuple(row(one) for one in agreements), NOW)
+
+
+def test_advice_follows_what_settled_here_and_says_so_where_that_is_too_little() -> None:
+    few = history("agrees", "wrong", "agrees", "stricter", "unknown")
+    assert lane_words.watching_advice(few, 0.1) == ("keep watching", "4 of these settled here so far; 5 tell more.")
+    what, why = lane_words.open_advice(few, 0.1)
+    assert (what, why) == ("leave it open, and answer its audits", "4 settled, 1 of them bad: too few to judge.")
+    bad = history("agrees", "wrong", "agrees", "agrees", "wrong")
+    words = "Of 5 settled here 2 would be wrong, more than your budget of 10 %."
+    assert lane_words.watching_advice(bad, 0.1) == ("keep watching", words)
+    assert lane_words.open_advice(bad, 0.1) == (
+        "close it",
+        "2 of 5 settled turned out bad, more than your budget of 10 %.",
+    )
+    good = history(*("agrees",) * 10, "wrong")
+    assert lane_words.watching_advice(good, 0.1)[0] == "open it"
+    assert lane_words.watching_advice(good, 0.05)[0] == "keep watching"
+    assert lane_words.open_advice(good, 0.1)[0] == "leave it open"
+    assert "None of 5 settled" in lane_words.open_advice(history(*("agrees",) * 5), 0.1)[1]
 
 
 def test_no_word_of_an_estimate_calls_it_certified() -> None:
@@ -52,23 +68,25 @@ def test_no_word_of_an_estimate_calls_it_certified() -> None:
         lane_words.answer_words(OFFER),
         lane_words.notice_words(OFFER, 0.05),
         lane_words.standing_words(OFFER),
-        lane_words.risk_words(OFFER, 19, 30),
+        lane_words.costs_words(OFFER, 19, 30),
         lane_words.shutting_words(OFFER, 1 / 3, 0.05),
     ]
     assert not [words for words in said if "certified" in words.replace("not certified", "")]
 
 
-def test_risk_is_told_of_the_rows_that_the_page_lists_and_bad_ones_are_rounded_up() -> None:
-    assert lane_words.risk_words(OFFER, 19, 30) == (
-        "of the next 19, as many as below in 30 days, about 0.5 turn out bad, at worst 1.7"
+def test_savings_and_risk_are_told_of_the_rows_that_the_page_lists_and_the_worst_is_rounded_up() -> None:
+    assert lane_words.costs_words(OFFER, 38, 30) == (
+        "In 30 days it would have spared you 38 full readings. Of as many to come about 1 may be bad, at worst 4."
     )
-    assert lane_words.risk_words(OFFER, 0, 30) == ""
+    assert "Of as many to come fewer than 1 may be bad, at worst 1." in lane_words.costs_words(OFFER, 1, 30)
+    assert "1 full reading." in lane_words.costs_words(OFFER, 1, 30)
+    assert lane_words.costs_words(OFFER, 0, 30) == ""
 
 
 def test_what_shuts_the_lane_and_how_long_that_takes_is_said() -> None:
     told = lane_words.shutting_words(OFFER, 1 / 3, 0.05)
-    assert told.startswith("When the audit (1 in 3) or the outcomes show that more than 8.7 % are bad.")
-    assert "It shuts at 8.7 %, not at your budget of 5 %: so few cases cannot prove less." in told
+    assert told.startswith("when the audit (1 in 3) or the outcomes show that more than 8.7 % are bad, since so few ")
+    assert "so few cases cannot prove less against your budget of 5 %; then only a person opens it again" in told
     assert "your budget" not in lane_words.shutting_words(OFFER, 1 / 3, 0.0861)
     told = lane_words.detection_words(90)
     assert "twice as bad from the start is found after about 13 weeks at this pace (median)" in told

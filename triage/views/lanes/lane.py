@@ -20,7 +20,7 @@ from scoring.certificates.lane_counts import Offer
 from scoring.certificates.lane_curve import FEWEST_SETTLED
 from scoring.explain.sentences import lane_notice
 from scoring.formatting import percent_in_full, visible
-from scoring.pipeline.lane_history import DAYS, Agreement
+from scoring.pipeline.lane_history import DAYS, Agreement, LaneHistory
 from scoring.queries import read
 from scoring.queries.read import LanePast, LaneRow, WatchedRepository
 from triage.access.permissions import (
@@ -73,7 +73,6 @@ NO_OFFER = "Nothing changed: there is nothing to open here now."
 TONES = {"agrees": "fast", "agrees_so_far": "fast", "stricter": "review", "wrong": "flag", "unknown": ""}
 PILL_TONES: Mapping[State, str] = {"certified": "fast", "open": "fast", "shut_itself": "flag"}
 OPENS_FROM: tuple[State, ...] = ("watching", "shut_itself")
-BAD_LANE = "A bad lane"
 BY_HAND = {"title": "The fast lane is closed by hand", "pill": "Closed", "tone": "flag"}
 SHOWN = 100  # rows of a table; the sums count all
 ShownRow = tuple[LaneRow, str, str, str]  # with what happened, what it says of the lane, and the tone of that
@@ -184,13 +183,12 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
     can_open = offer is not None and state in OPENS_FROM and may_be_opened()
     basis = figures_of(opening) if opening and state == "open" else offer
     training = "" if past.model else missing.training_words(training_need(snapshot))
-    facts = dict(_facts(past, basis, state, time, len(watched.rows)))
     return {
         "past": past,
         "title": lane_words.TITLES[state],
         "pill": lane_words.PILLS[state],
         "tone": PILL_TONES.get(state, ""),
-        "lead": lane_words.watched_words(watched, DAYS) if state in ("watching", "nothing") else "",
+        **_lead(past, offer, watched, state),
         "answer": lane_words.answer_words(offer) if offer else "",
         "groups": lane_words.group_words(past.spoken, offer) if past.spoken and offer else [],
         "record": lane_words.record_words(offer, bool(past.model)) if offer else "",
@@ -206,11 +204,10 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
         "token": offer_token(past),
         "opening": lane_words.opening_words(offer) if offer else "",
         "audit_share": lane_words.one_in(settings.ESTIMATED_AUDIT_SHARE),
-        "detection": facts.pop(BAD_LANE, "") if can_open else "",  # beside the button instead
-        "facts": list(facts.items()),
+        "facts": _facts(past, basis, state, time),
         "is_open": state == "open",
         **(_ended(snapshot, past, now) if opening is None else {}),
-        "computed": _computed(past, state, training),
+        "computed": _computed(past, basis, state, training),
         "time": lane_words.time_words(time),
         "watched": watched,
         "hidden_authors": hiding_audits(snapshot),
@@ -229,27 +226,36 @@ def _ended(snapshot: Snapshot, past: LanePast, now: datetime) -> dict[str, objec
     return {"ended": ended, "ended_sum": lane_words.sum_words(history, would=False) if history.rows else ""}
 
 
-def _facts(past: LanePast, offer: Offer | None, state: State, time: TimeSaved, through: int) -> list[tuple[str, str]]:
-    """List what an opening risks and saves, when it shuts itself, how late a bad lane shows, and how it ends."""
-    share, told = settings.ESTIMATED_AUDIT_SHARE, [("Your budget", lane_words.budget_words(past.budget))]
+def _lead(past: LanePast, offer: Offer | None, watched: LaneHistory, state: State) -> dict[str, object]:
+    """Return the first sentence of a lane that only watches, and the advice about one that can be opened."""
+    if state not in OPENS_FROM or offer is None:
+        return {"lead": "It only watches." if state == "nothing" else ""}
+    lead = lane_words.costs_words(offer, len(watched.rows), DAYS)
+    advice = lane_words.watching_advice(watched, past.budget) if state == "watching" else None
+    return {"lead": lead or "It only watches. Nothing would have gone through yet.", "advice": advice}
+
+
+def _facts(past: LanePast, offer: Offer | None, state: State, time: TimeSaved) -> list[tuple[str, str]]:
+    """List what an opening saves, when it shuts itself, and how it ends."""
+    told = [("Your budget", lane_words.budget_words(past.budget))]
     if offer is not None and state not in ("certified", "by_hand"):
-        if state != "open" and (risk := lane_words.risk_words(offer, through, DAYS)):
-            told.append(("You risk", risk))
+        share, minutes = settings.ESTIMATED_AUDIT_SHARE, int(estimated_lanes.UNDO.total_seconds() // 60)
         told.append(("You save", lane_words.time_words(time)))
         told.append(("It shuts itself", lane_words.shutting_words(offer, share, past.budget)))
-        through_a_month, delta = past.a_month * offer.share, settings.FALSE_APPROVAL_DELTA
-        if through_a_month > 0 and (days := days_to_shut(offer.bad_high, through_a_month, share, delta)) is not None:
-            told.append((BAD_LANE, lane_words.detection_words(days)))
-        told.append(("Undo", f"for {int(estimated_lanes.UNDO.total_seconds() // 60)} minutes, by whoever opened it"))
+        told.append(("Undo", f"for {minutes} minutes, by whoever opened it"))
         told.append(("Close", "any time, here, with a reason; the lane merges nothing"))
     return told
 
 
-def _computed(past: LanePast, state: State, training: str) -> list[tuple[str, str]]:
-    """Say when a certificate could come."""
+def _computed(past: LanePast, offer: Offer | None, state: State, training: str) -> list[tuple[str, str]]:
+    """Say how late a bad lane shows, and when a certificate could come."""
     if state == "certified":
         return []
-    return [("A certificate", lane_words.certificate_words(past.need, past.budget, training))]
+    told, share = [], settings.ESTIMATED_AUDIT_SHARE
+    if offer is not None and state != "by_hand" and (through_a_month := past.a_month * offer.share) > 0:
+        days = days_to_shut(offer.bad_high, through_a_month, share, settings.FALSE_APPROVAL_DELTA)
+        told += [] if days is None else [("A bad lane", lane_words.detection_words(days))]
+    return [*told, ("A certificate", lane_words.certificate_words(past.need, past.budget, training))]
 
 
 def _opened(
@@ -270,7 +276,7 @@ def _opened(
         "audit": lane_words.audit_words(audit),
         "rows": _rows(history.rows, lane_words.WAS),
         "sum": lane_words.sum_words(history, would=False),
-        "share": lane_words.own_share_words(history),
+        "advice": lane_words.open_advice(history, past.budget) if state == "open" else None,
         "arrived": past.opening == opening.key,
         "shut": visible(lane_notice(past.thresholds)) if state == "shut_itself" else "",
         "undoes": is_new and opening.person == viewer,

@@ -66,7 +66,8 @@ def test_a_lane_that_watches_is_told_with_its_figures_and_one_choice(ben: Client
     assert "Open at 60 %: 0.1\N{EN DASH}23.9 % of what goes through may be bad (last 12 months, estimate)" in page
     assert "The audit draws 1 in 3 at random, from the first one" in page
     assert "Open the lane Keep watching" in page
-    assert "of the next 20, as many as below in 30 days, about 1.0 turn out bad, at worst 4.8" in page
+    assert "it would have spared you 20 full readings. Of as many to come about 1 may be bad, at worst 5. Our" in page
+    assert "Our advice: keep watching. Of 10 settled here 1 would be wrong, more than your budget of 5 %." in page
     assert "20 let through: " in page, "the page has one volume"
     assert "You save the full reading of 20 changes; minutes are not measured" in page
     assert "only with your own model. A model learns from settled pull requests of anybody" in page
@@ -204,13 +205,13 @@ def test_after_an_opening_the_page_says_since_when_by_whom_and_what_it_let_throu
     assert "The fast lane is open, estimated Estimated, open" in page
     assert "Open since 20 Nov 2026, by ben.example" in page
     assert "It starts at 60 %, estimated, not certified." in page
-    assert "It shuts at 23.9 %, not at your budget of 5 %: so few cases cannot prove less." in page
-    for others in ("How much would go through", "You risk", "What it would have done in the last 30 days"):
+    assert "more than 23.9 % are bad, since so few cases cannot prove less against your budget of 5 %" in page
+    for others in ("How much would go through", "spared you", "What it would have done in the last 30 days"):
         assert others not in page, "an open lane shows its own figures alone"
     drawn = site.result.rows("select count(distinct pull_uri) as n from audit_draws where drawn")[0]["n"]
     assert 0 < drawn < len(OPEN)
     assert f"The audit drew {drawn}: 0 answered, {drawn} wait for an answer." in page
-    assert "0 of these settled: too few to judge." in page
+    assert "Our advice: leave it open, and answer its audits. 0 settled, 0 of them bad: too few to judge." in page
     assert f"{len(OPEN) - drawn} let through: {len(OPEN) - drawn} not known yet" in page
 
 
