@@ -32,7 +32,7 @@ from triage.access.permissions import (
     spoken_for,
 )
 from triage.access.requests import Request
-from triage.access.sign_in import safe_next
+from triage.access.sign_in import person_of, safe_next
 from triage.access.tokens import LinkProblem, open_link
 from triage.context import present
 from triage.models import Action, ContributorLink, Objection, Person, RoleRequest
@@ -55,6 +55,7 @@ READS_A_MINUTE = 20  # of one person
 SHOWN = 20  # open pull requests on a contributor's own page
 WRITTEN_SHOWN = 20  # of the texts that maintainers wrote about one, each 2,000 characters at most
 AnyResponse = TypeVar("AnyResponse", bound=HttpResponseBase)
+AUDIT_FIRST = "This page shows a chance that an audit hides. Answer the audit of this person's pull request first."
 ONLY_ITS_AUTHOR = "Only its author answers what maintainers asked."
 ANSWERED = "Your answer is saved. The maintainers read it beside your pull request, and it is their turn now."
 ONLY_EVERYWHERE = "Only the contributor or a maintainer of the whole site can change this."
@@ -88,6 +89,9 @@ def data_by_link(request: Request, did: str, token: str) -> HttpResponseBase:
 def own_data(request: Request, did: str) -> HttpResponseBase:
     """Show what is stored to the signed-in contributor, and to maintainers who got a pull request from them."""
     speaker_of(request, did_of(did), "")
+    snapshot = request.snapshot
+    if snapshot and hiding_audits(snapshot, person_of(request), (did_of(did),)):
+        return refused(request, 409, AUDIT_FIRST)
     return _data(request, did_of(did), "")
 
 

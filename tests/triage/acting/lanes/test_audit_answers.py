@@ -164,6 +164,21 @@ def test_another_row_of_its_author_shows_its_lane_and_no_chance_until_all_are_an
     assert "Stays clean" in row_of(ben, "Paint the fence")
 
 
+def test_what_is_stored_about_the_author_waits_for_the_answers_and_a_maintainer_reads_it_after_them(
+    site: ActingSite, ben: Client
+) -> None:
+    answer(ben, site, uri=MORE)
+    for form in ("", "?form=json"):
+        put_off = ben.get(f"/c/{MARA}/data{form}")
+        assert put_off.status_code == 409
+        assert "Answer the audit of this person" in put_off.content.decode()
+        assert [
+            word for word in ("95 % interval", '"probability"', "current_decisions") if word in str(put_off.content)
+        ] == []
+    answer(ben, site)
+    assert "As this contributor sees it" in ben.get(f"/c/{MARA}/data").content.decode()
+
+
 def test_the_chance_is_shown_once_each_of_them_is_answered(site: ActingSite, ben: Client) -> None:
     mara = signed_in(invited(MARA))
     known, held = mara.get(f"/score/{MARA}").json(), ben.get(f"/score/{MARA}")["ETag"]
