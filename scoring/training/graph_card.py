@@ -37,10 +37,17 @@ def card_of_backtest(results: Mapping[str, Any], seeds: int, moment: datetime) -
     for label, figures in results["labels"].items():
         for scope, its in (("change", figures), ("person", figures["person"])):
             for group, part in (("all", its), ("outside", its["without_push_holders"])):
-                trials.append(shown_trial(part["trials"], label, scope, group))
+                trial = shown_trial(part["trials"], label, scope, group)
+                trials.append(trial and msgspec.structs.replace(trial, later=_gain_later(part)))
     tried = tuple(trial for trial in trials if trial is not None)
     at = moment.replace(microsecond=0)
     return ShownGraph(GRAPH_FORM, at, results["cases"], seeds, tried, rings()) if tried else None
+
+
+def _gain_later(figures: Mapping[str, Any]) -> tuple[float, float, float] | None:
+    """Return the gain in log-loss over the blend in the judged quarters, with its interval."""
+    gain = figures.get("graph_gain", {}).get("blend")
+    return None if gain is None or gain["log_loss"] is None else (gain["log_loss"], *gain["log_loss_ci"])
 
 
 def write_graph_backtest(folder: Path, card: ShownGraph) -> None:
@@ -96,7 +103,10 @@ def said_of_promotion(card: ShownGraph) -> str:
         return "No trial had cases to judge it on: it decides nothing."
     if not passed:
         return f"The rule refused it in {len(decided)} of {len(decided)} trials: it decides nothing."
-    return f"It passed {passed} of {len(decided)} trials of the rule; the model beside it serves all the same."
+    words = f"It passed {passed} of {len(decided)} trials of the rule; the model beside it serves all the same"
+    lost = sum(trial.promoted and trial.later is not None and trial.later[0] <= 0 for trial in decided)
+    after = f", and in the quarters after them it was no better in {lost} of these {passed}" if lost else ""
+    return f"{words}, since it explains no chance{after}."
 
 
 def trial_lines(trial: ShownTrial) -> Iterator[str]:
@@ -106,6 +116,9 @@ def trial_lines(trial: ShownTrial) -> Iterator[str]:
     if trial.gain is not None and trial.gain_low is not None and trial.gain_high is not None:
         gain = f"{trial.gain:+.3f} [{trial.gain_low:+.3f}, {trial.gain_high:+.3f}]"
         yield f"- gain in log-loss over what served before it, 95 % by author: {gain}"
+    if trial.later is not None:
+        gain = "{:+.3f} [{:+.3f}, {:+.3f}]".format(*trial.later)
+        yield f"- the same over the blend in the quarters after the trial: {gain}"
     if trial.seed_spread is not None:
         yield f"- AUC over seeds: standard deviation {trial.seed_spread:.4f}"
     if trial.scope == "person":

@@ -242,7 +242,8 @@ GRAPH_FILE = f"{GRAPH}{ENDING}"  # of a backtest
 class ShownTrial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One trial of the graph network: `gain` is in log-loss over what served before it, with a 95 % interval.
 
-    `group` is "all" or "outside" (by people who may not push).
+    `group` is "all" or "outside" (by people who may not push). `later`, of a backtest alone, is the gain over the blend
+    in the judged quarters after it, which no trial saw, with its interval.
     """
 
     label: Words
@@ -259,6 +260,7 @@ class ShownTrial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     self_lift: float
     promoted: bool
     why: Words
+    later: tuple[float, float, float] | None = None
 
 
 class ShownRings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -26,6 +26,7 @@ TRIALS = (
     "AUC",
     "Gain in log-loss",
     "95 % interval",
+    "Gain over the blend in the quarters after it",
     "Spread of its AUC over seeds",
     "Most that anybody gains alone",
     "The rule",
@@ -90,6 +91,7 @@ def _trial_row(trial: ShownTrial) -> tuple[str, ...]:
         _figure(trial.auc, ".3f"),
         _figure(trial.gain, "+.3f"),
         "" if low is None or high is None else f"{low:+.3f} to {high:+.3f}",
+        "" if trial.later is None else "{:+.3f}, {:+.3f} to {:+.3f}".format(*trial.later),
         _figure(trial.seed_spread, ".3f"),
         bad_bound(trial.self_lift) if trial.scope == "person" else "",  # of a change it is capped, not measured
         trial.why,

@@ -91,6 +91,22 @@ def test_the_newer_of_both_cards_answers() -> None:
     assert graph_card(None, later).answer.startswith("It passed")
 
 
+def test_a_trial_that_passed_and_lost_in_the_quarters_after_it_is_told_so() -> None:
+    passed = msgspec.structs.replace(TRIAL, promoted=True, later=(-0.011, -0.027, 0.006))
+    card = graph_card(None, msgspec.structs.replace(of_backtest(CARD), trials=(passed, TRIAL)))
+    assert card.answer == (
+        "It passed 1 of 2 trials of the rule; the model beside it serves all the same, since it explains no chance, "
+        "and in the quarters after them it was no better in 1 of these 1."
+    )
+    assert card.judged is not None
+    place = card.judged.columns.index("Gain over the blend in the quarters after it")
+    assert [row[place] for row in card.judged.rows] == ["-0.011, -0.027 to +0.006", ""]
+    assert "- the same over the blend in the quarters after the trial: -0.011 [-0.027, +0.006]" in trial_lines(passed)
+    won = msgspec.structs.replace(passed, later=(0.004, 0.001, 0.006))
+    answer = graph_card(None, msgspec.structs.replace(of_backtest(CARD), trials=(won,))).answer
+    assert answer.endswith("since it explains no chance.")
+
+
 def test_a_card_without_a_trial_counts_none() -> None:
     empty = msgspec.structs.replace(CARD, trials=())
     assert graph_card(empty, None).answer == "No trial had cases to judge it on: it decides nothing."
