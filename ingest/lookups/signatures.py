@@ -62,6 +62,14 @@ where not declared and p.pull_uri = round_commits.pull_uri and k.author_id = p.a
 returning round_commits.pull_uri
 """
 
+# A repository may have switched time zones off while its rounds were read.
+FORGET_ZONES = """
+update round_commits set zone_band = null where zone_band is not null and pull_uri in (
+  select pull_uri from pull_requests left join repository_settings x using (repository_id)
+  where pull_uri in (select unnest(?)) and not coalesce(x.time_zones, false)
+)
+"""
+
 
 def fetch_signatures(store: Store, fetcher: Fetcher, folder: Path, wall: Wall) -> int:
     """Read the commits of the open rounds that were not read yet; return how many rounds were asked about.
@@ -161,4 +169,5 @@ def _write(txn: Transaction, results: Sequence[Found[list[dict[str, Any]]]]) -> 
     rows = [row for result in results if not isinstance(result.answer, FetchProblem) for row in result.answer]
     txn.upsert("round_commits", rows)
     if rows:
+        txn.execute(FORGET_ZONES, [list({row["pull_uri"] for row in rows})])
         txn.inputs_changed()

@@ -66,7 +66,8 @@ where c.account_status <> 'deleted' and (f.outcome = 'wanted' or o.contributor_i
 """
 DECLARED = f"""
 select c.did, if(c.handle_verified, lower(c.handle), null) as handle,
-  (select list(uri order by changed_at desc, uri)[:{MOST}] from account_claims
+  (select list({{uri: uri, type: type, subject: subject, claim_uri: claim_uri}}
+      order by changed_at desc, uri)[:{MOST}] from account_claims
     where author_id = c.contributor_id and deleted_at is null and status = 'verified') as claims,
   (select arg_max(links, (changed_at, uri)) from profiles
     where author_id = c.contributor_id and deleted_at is null) as links,
@@ -111,14 +112,14 @@ def _check_all(fetcher: Fetcher, signers: Signers, row: Row, now: datetime) -> F
     names = frozenset(name for name in (did.lower(), row["handle"]) if name)
     found: list[Fact] = []
     unanswered: set[str] = set()
-    for uri in row["claims"] or () if signers.dids else ():
+    for claim in row["claims"] or () if signers.dids else ():
         try:
-            found.append(check_claim(fetcher, signers.plc_url, signers.dids, did, uri, now))
+            found.append(check_claim(fetcher, signers.plc_url, signers.dids, did, claim, now))
         except ProofProblem:
             continue
         except FetchProblem as problem:
             _refuse_closed(problem)
-            unanswered.add(uri)
+            unanswered.add(claim["uri"])
     for address in dict.fromkeys([*_decode_links(row["links"] or "[]")[:MOST], *(row["named"] or ())]):
         try:
             found.append(check_link(fetcher, names, address))

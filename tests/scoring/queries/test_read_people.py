@@ -227,12 +227,20 @@ def test_what_is_known_of_a_person_names_who_said_so_and_how_it_is_proven(result
     ]
     assert signer.startswith("did:plc:")
     with result.store.write() as txn:
+        txn.execute("update account_claims set subject = 'torvalds', changed_at = now()")
+    with result.reading() as rows:
+        page = read.contributor(rows, MARA)
+    assert page is not None
+    assert "signed" not in {one.proof for one in page.signals}
+    rewritten = [one.proof for one in page.signals if one.what == "GitHub torvalds"]
+    assert rewritten == ["declared"], "its old proof, not withdrawn yet, does not cover the new words"
+    with result.store.write() as txn:
         txn.execute("delete from signals")
     with result.reading() as rows:
         page = read.contributor(rows, MARA)
     assert page is not None
     assert {one.proof for one in page.signals} == {"declared"}, "a claim that nobody proves is only claimed"
-    assert ("GitHub ana", GIST) in {(one.what, one.evidence) for one in page.signals}
+    assert ("GitHub torvalds", GIST) in {(one.what, one.evidence) for one in page.signals}
 
 
 UPSTREAM = {
