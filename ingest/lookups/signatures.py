@@ -84,6 +84,17 @@ def fetch_signatures(store: Store, fetcher: Fetcher, folder: Path, wall: Wall) -
     return asked_count
 
 
+def forget_signatures(store: Store) -> int:
+    """Delete the signatures and time zones of all rounds, which may be read again; return how many commits had any."""
+    with store.read() as rows:
+        if not rows.value("select count(*) from fetches where kind = 'signatures'"):
+            return 0
+    with store.write() as txn:
+        txn.execute("delete from fetches where kind = 'signatures'")
+        txn.inputs_changed()
+        return len(txn.rows("delete from round_commits returning pull_uri"))
+
+
 def zone_band(commit: bytes) -> int | None:
     """Return the quarter of the offsets from UTC that a commit's committer wrote; None for an unreadable one.
 

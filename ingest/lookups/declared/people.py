@@ -151,19 +151,37 @@ where c.account_status <> 'deleted' and c.pds is not null
 """
 
 
+UNDECLARED = f"""
+from signals where source = '{REPOSITORY}' and subject not in (
+  select did from contributors semi join ({DECLARING}) using (contributor_id)
+)
+"""
+
+
 class _Description(msgspec.Struct):
     did: str
     collections: list[str]
 
 
 def fetch_footprints(store: Store, fetcher: Fetcher, now: datetime, wall: Wall) -> int:
-    """Ask people's data servers which services' records their repositories hold; return how many people that were."""
+    """Ask people's data servers which services' records their repositories hold; return how many people that were.
+
+    The facts of people who declare nothing any more are withdrawn, and count too.
+    """
 
     def write(txn: Transaction, results: Sequence[Found[Facts]]) -> None:
         write_facts(txn, results, (REPOSITORY,), now, wall())
 
     kind = Kind(FOOTPRINT, Due(DUE_FOOTPRINTS), lambda row: _ask_footprint(fetcher, row), write, note_facts)
-    return fetch(store, fetcher, wall, kind)
+    return _withdraw_footprints(store) + fetch(store, fetcher, wall, kind)
+
+
+def _withdraw_footprints(store: Store) -> int:
+    with store.read() as rows:
+        if not rows.value(f"select count(*) {UNDECLARED}"):
+            return 0
+    with store.write() as txn:
+        return len(txn.rows(f"delete {UNDECLARED} returning subject"))
 
 
 def _ask_footprint(fetcher: Fetcher, row: Row) -> Facts:

@@ -138,7 +138,7 @@ class Declaring(World):
         return fetch_declared(self.store, self.fetcher, chosen, self.now, self.wall)
 
     def ask_registries(self, contact: str = "mailto:ana@example.org") -> int:
-        return fetch_registries(self.store, Registries(self.fetcher, contact), self.now, self.wall)
+        return fetch_registries(self.store, Registries(self.fetcher, contact, self.now), self.wall)
 
     def footprints(self) -> int:
         return fetch_footprints(self.store, self.fetcher, self.now, self.wall)

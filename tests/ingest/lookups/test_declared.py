@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as draw
 
 from ingest.atproto.record_proof import ProofProblem
+from ingest.erasure.erase import Erased, erase
 from ingest.erasure.rows import erase_rows, find_names
 from ingest.errors import FetchProblem
 from ingest.lookups.declared.claims import check_claim
@@ -20,6 +21,7 @@ from ingest.lookups.people import want_person
 from ingest.store.database import Store
 from tests.conftest import count
 from tests.ingest.atproto.signed import P256, SignedAccount, SignedNetwork, Signer
+from tests.ingest.erasure.planted import folders_below
 from tests.ingest.lookups.asked import NOW, PLC, did
 from tests.ingest.lookups.declaring import (
     CLAIM,
@@ -38,7 +40,7 @@ from tests.ingest.lookups.declaring import (
     row_of,
     signature,
 )
-from tests.ingest.peer import response
+from tests.ingest.peer import Answer, Request, response
 from tests.ingest.stream.frames import ANA, MARA, Frames, letters, rows, take
 
 PAYLOAD = {"claimUri": GIST, "did": MALLORY, "identity.subject": "mallory", "type": "github"}
@@ -430,6 +432,7 @@ def test_other_addresses_of_a_did_document_are_checked_like_links(world: Declari
 
 def test_who_declares_nothing_causes_no_request(world: Declaring) -> None:
     world.links()
+    assert not want_person(world.store, MALLORY, world.wall), "nor does somebody who opens their page"
     assert (world.look(), world.footprints(), world.ask_registries()) == (0, 0, 0)
     assert world.asked.total() == 0
 
@@ -462,6 +465,19 @@ def test_a_repository_tells_how_many_services_it_holds_records_of(world: Declari
     assert set(world.asked) == {"pds.example.test"}
 
 
+def test_what_their_server_told_goes_with_the_last_thing_that_a_person_declares(world: Declaring) -> None:
+    world.links(SITE)
+    world.claims(claim())
+    world.footprints()
+    world.links()
+    assert (world.footprints(), world.facts("repository")) == (0, {"collections": "3"}), "a claim still stands"
+    world.claims(None)
+    asked = world.asked.total()
+    assert (world.footprints(), world.facts("repository")) == (1, {})
+    world.later(7)
+    assert (world.look(), world.footprints(), world.asked.total()) == (0, 0, asked)
+
+
 def test_one_switch_ends_all_of_it(world: Declaring) -> None:
     world.links(SITE)
     assert (world.look(), world.footprints()) == (1, 1)
@@ -483,6 +499,27 @@ def test_all_of_it_is_erased_with_the_person(world: Declaring) -> None:
     for table in ("signals", "account_claims", "profiles"):
         assert world.rows(f"select * from {table}") == []
     assert world.rows("select subject from fetches where contains(subject, ?)", MALLORY) == []
+
+
+def test_who_is_erased_while_they_are_looked_up_stays_erased(world: Declaring, tmp_path: Path) -> None:
+    def erase_and_answer(request: Request) -> Answer:
+        if not erased:
+            erased.append(erase(world.store, MALLORY, "by_request", NOW, folders_below(tmp_path)))
+        return answer(request)
+
+    world.claims(claim())
+    world.links(SITE)
+    world.pages["lamps.example.org/"] = response(ME.encode())
+    world.store.tombstones.key = b"a key of the tests"
+    answer, erased = world.peer.answer, list[Erased]()
+    world.peer.answer = erase_and_answer
+    world.look()
+    assert len(erased) == 1
+    for table in ("signals", "account_claims", "profiles"):
+        assert world.rows(f"select * from {table}") == []
+    assert world.rows("select subject from fetches where contains(subject, ?)", MALLORY) == []
+    asked = world.asked.total()
+    assert (world.look(), world.footprints(), world.ask_registries(), world.asked.total()) == (0, 0, 0, asked)
 
 
 @given(text=draw.text(max_size=300))

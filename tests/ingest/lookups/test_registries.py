@@ -189,6 +189,30 @@ def test_a_hostile_registry_says_nothing_false_and_stops_nobody(world: Declaring
     assert world.outcome("registry")[0] == "found"
 
 
+ENDLESS = b"9" * 4_300  # the longest number that Python reads: the sum of two cannot be written any more
+NPM_DOWNLOADS = "api.npmjs.org/downloads/point/last-week/lamps"
+
+
+def test_endless_counts_are_refused(world: Declaring) -> None:
+    world.pages |= {
+        NPM_DOWNLOADS: response(b'{"downloads": %b}' % ENDLESS),
+        CRATES: response(b'{"crates": [{"downloads": %b}, {"downloads": %b}]}' % (ENDLESS, ENDLESS)),
+    }
+    world.ask_registries()
+    assert set(told(world)) == {"pypi"}
+
+
+def test_times_that_cannot_be_are_left_out(world: Declaring) -> None:
+    listed: Any = world.pages[NPM]
+    listed["objects"][0]["package"]["date"] = "9999-12-31T00:00:00Z"
+    moments = ("1000-01-01T00:00:00Z", "2022-04-05T00:00:00Z", "2099-01-01T00:00:00Z")
+    project: Any = world.pages[PYPI]
+    project["releases"] = {moment: [{"upload_time_iso_8601": moment}] for moment in moments}
+    world.ask_registries()
+    assert told(world)["npm"]["newest"] == "2026-11-02T08:00:00"
+    assert told(world)["pypi"] == {"packages": "1", "since": "2022-04-05T00:00:00", "newest": "2022-04-05T00:00:00"}
+
+
 SHAPES = draw.recursive(
     draw.none() | draw.integers() | draw.text(max_size=8),
     lambda inner: (

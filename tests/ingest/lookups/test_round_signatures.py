@@ -3,6 +3,7 @@
 import random
 from datetime import timedelta, timezone
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from ingest.git.history import read_objects
 from ingest.git.mirror import folder_bytes, mirror_path
 from ingest.lookups import signatures
 from ingest.lookups.signatures import fetch_signatures, zone_band
+from ingest.tasks import _check_signatures
 from tests.ingest.erasure.planted import folders_below
 from tests.ingest.git.git_world import TEXT, Place, Work
 from tests.ingest.git.signed import KeyFile, make_key, use_key
@@ -186,6 +188,24 @@ def test_a_person_who_is_erased_while_their_round_is_read_leaves_nothing(
     ask(place)
     assert place.rows(COMMITS) == []
     assert place.rows("select subject from fetches where kind = 'signatures'") == []
+
+
+def test_where_no_condition_asks_for_signatures_none_is_read_and_all_are_forgotten(
+    work: Work, place: Place, key: KeyFile
+) -> None:
+    def turn(checks: bool) -> int:
+        runtime: Any = SimpleNamespace(store=place.store, fetcher=place.fetcher, mirror_folder=place.folder)
+        runtime.check_signatures = checks
+        return _check_signatures(runtime)
+
+    place.look()
+    use_key(work, key)
+    place.compare(*work.propose("HEAD", [("One", FORKS), ("Two", {"b.txt": TEXT + "two\n"})]))
+    assert (turn(False), place.rows(COMMITS)) == (0, [])
+    assert turn(True) == 1
+    assert [row["signed_by"] for row in place.rows(COMMITS)] == [key.fingerprint] * 2
+    assert (turn(False), place.rows(COMMITS)) == (2, [])
+    assert (turn(False), turn(True)) == (0, 1), "switched on again, open rounds are read again"
 
 
 _UNSET = {"budget": None, "alarm_budget": None, "window_days": None, "shadow": True, "publish": None}
