@@ -176,7 +176,12 @@ def _bare(address: str) -> str:
 
 
 def _web_address(text: str) -> str | None:
-    """Return an address that a page may link: https to a named host, without a name or password in front of it."""
+    """Return an address that a page may link: https to a named host, without a name or password in front of it.
+
+    Nor with characters that hide in it or turn it round.
+    """
+    if not text.isascii() or not text.isprintable():
+        return None
     try:
         parts = urlsplit(text)
         return text if parts.scheme == "https" and parts.hostname and "@" not in parts.netloc else None

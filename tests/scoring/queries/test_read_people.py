@@ -243,6 +243,31 @@ def test_what_is_known_of_a_person_names_who_said_so_and_how_it_is_proven(result
     assert ("GitHub torvalds", GIST) in {(one.what, one.evidence) for one in page.signals}
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "javascript:alert(1)",
+        "http://gist.example/",
+        "https://keytrace.dev@evil.example/",
+        "https://[bad",
+        "https:///x",
+        "",
+        "https://a.example/\u202e1",
+        "https://a.example/\x07",
+    ],
+)
+def test_an_address_that_a_page_may_not_link_is_no_evidence(result: Result, address: str) -> None:
+    frames = Frames()
+    frames.pull(MARA, "one")
+    take(result, frames)
+    with result.store.write() as txn:
+        txn.execute(CLAIMED, [f"at://{MARA}/dev.keytrace.claim/1", address, MARA])
+    with result.reading() as rows:
+        page = read.contributor(rows, MARA)
+    assert page is not None
+    assert [(one.what, one.evidence) for one in page.signals] == [("GitHub ana", None)]
+
+
 UPSTREAM = {
     ("scorecard", "score"): "6.4",
     ("scorecard", "scored_at"): "2026-11-16T00:00:00",
