@@ -22,6 +22,7 @@ from ingest.lookups.declared.facts import (
     CLAIM,
     DOCUMENT,
     LINK,
+    LOOK_UPS,
     REPOSITORY,
     Fact,
     Facts,
@@ -34,7 +35,7 @@ from ingest.lookups.engine import Due, Found, Kind, Row, Wall, fetch
 from ingest.store.database import Store
 from ingest.store.transaction import Rows, Transaction
 
-KIND = "declared"
+KIND = LOOK_UPS[LINK]
 MOST = 5  # claims, and links each of profile and document: beyond it the newest count
 DECLARING = f"""
 select author_id as contributor_id from account_claims where deleted_at is null and status = 'verified'
@@ -134,7 +135,7 @@ def _refuse_closed(problem: FetchProblem) -> None:
         raise problem
 
 
-FOOTPRINT = "footprint"
+FOOTPRINT = LOOK_UPS[REPOSITORY]
 DESCRIPTION_LIMIT = 1_000_000  # bytes
 WITH_SERVER = f"""
 select contributor_id from contributors semi join ({DECLARING}) using (contributor_id)

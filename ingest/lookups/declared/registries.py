@@ -19,14 +19,26 @@ from ingest.clock import SLACK, parse_time
 from ingest.errors import FetchProblem
 from ingest.http.fetcher import USER_AGENT, Fetcher
 from ingest.http.sockets import Order
-from ingest.lookups.declared.facts import CLAIM, CRATES, LINK, MUTUAL, NPM, PYPI, Fact, Facts, note_facts, write_facts
+from ingest.lookups.declared.facts import (
+    CLAIM,
+    CRATES,
+    LINK,
+    LOOK_UPS,
+    MUTUAL,
+    NPM,
+    PYPI,
+    Fact,
+    Facts,
+    note_facts,
+    write_facts,
+)
 from ingest.lookups.declared.links import names_person, read_github_user
 from ingest.lookups.engine import Due, Found, Kind, Row, Wall, fetch
 from ingest.lookups.packages import OLDEST, Count
 from ingest.store.database import Store
 from ingest.store.transaction import Rows, Transaction
 
-KIND = "registry"
+KIND = LOOK_UPS[NPM]
 SOURCES = (NPM, CRATES, PYPI)
 ANSWER_LIMIT = 5_000_000  # bytes; documents of packages with thousands of versions are larger, and left out
 LISTED = 250  # packages of an account that are counted

@@ -98,7 +98,7 @@ def _names(person: Mapping[str, Any]) -> Iterator[Signal]:
     if person["handle"]:
         proof = "handle" if person["handle_verified"] else "declared"
         yield Signal(f"Handle {person['handle']}", proof)
-    if person["did"].startswith("did:web:"):
+    if person["did"].startswith("did:web:") and person["pds"]:  # its domain has answered with the document
         yield Signal(f"Domain {person['did'].removeprefix('did:web:')}", "handle")
     if person["did_created_at"]:
         yield Signal(f"Account since {person['did_created_at']:%b %Y}", "read", "the directory")

@@ -487,6 +487,8 @@ def test_one_switch_ends_all_of_it(world: Declaring) -> None:
     assert withdraw_all(world.store) == 2
     assert withdraw_all(world.store) == 0
     assert world.rows("select distinct subject from signals") == [("pkg:npm/lamp",)], "that is a package"
+    assert world.rows("select subject from fetches where kind in ('declared', 'footprint')") == []
+    assert (world.look(), world.footprints()) == (1, 1), "switched on again, it is asked for at once"
 
 
 def test_all_of_it_is_erased_with_the_person(world: Declaring) -> None:

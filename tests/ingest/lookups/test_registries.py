@@ -150,6 +150,8 @@ def test_switched_off_their_facts_go_and_the_proven_accounts_stay(world: Declari
     assert withdraw_all(world.store, REGISTRIES) == known
     assert told(world) == {}
     assert set(world.facts("keytrace")) == {"npm:mallory", "github:mallory"}
+    world.ask_registries()
+    assert sum(map(len, told(world).values())) == known, "switched on again, they are asked at once"
 
 
 def test_a_registry_that_is_silent_leaves_what_it_said_and_the_others_go_on(world: Declaring) -> None:

@@ -190,6 +190,7 @@ CLAIMED = """
 insert into account_claims (uri, author_id, type, subject, claim_uri, status, written_at, seen_at, changed_at)
 select ?, contributor_id, 'github', 'ana', ?, 'verified', now(), now(), now() from contributors where did = ?
 """
+WEB = "did:web:famous.example.org"
 GIST, CRATES = "https://gist.github.com/ana/1", "https://crates.io/users/ana"
 
 
@@ -266,6 +267,22 @@ def test_an_address_that_a_page_may_not_link_is_no_evidence(result: Result, addr
         page = read.contributor(rows, MARA)
     assert page is not None
     assert [(one.what, one.evidence) for one in page.signals] == [("GitHub ana", None)]
+
+
+def test_a_domain_that_is_a_did_counts_as_proven_once_it_has_answered(result: Result) -> None:
+    def domains() -> list[tuple[str, str]]:
+        with result.reading() as rows:
+            page = read.contributor(rows, WEB)
+        assert page is not None
+        return [(one.what, one.proof) for one in page.signals]
+
+    frames = Frames()
+    frames.pull(WEB, "one")
+    take(result, frames)
+    assert domains() == []
+    with result.store.write() as txn:
+        txn.execute("update contributors set pds = 'https://pds.example.test' where did = ?", [WEB])
+    assert domains() == [("Domain famous.example.org", "handle")]
 
 
 UPSTREAM = {
