@@ -101,8 +101,8 @@ def zone_band(commit: bytes) -> int | None:
     The committer made this very commit and signs it, while its author's time may be that of a change taken over.
     """
     head = commit.partition(b"\n\n")[0]
-    line = next((line for line in head.split(b"\n") if line.startswith(b"committer ")), b"")
-    match = _ZONE.search(line)
+    line = head.partition(b"\ncommitter ")[2].partition(b"\n")[0]
+    match = _ZONE.search(line[-40:])
     if match is None:
         return None
     minutes = (int(match[2]) * 60 + int(match[3])) * (-1 if match[1] == b"-" else 1)
