@@ -62,6 +62,7 @@ where not declared and p.pull_uri = round_commits.pull_uri and k.author_id = p.a
 returning round_commits.pull_uri
 """
 
+READ_ROUNDS = "select subject from fetches where kind = 'signatures' union all select pull_uri from round_commits"
 # A repository may have switched time zones off while its rounds were read.
 FORGET_ZONES = """
 update round_commits set zone_band = null where zone_band is not null and pull_uri in (
@@ -87,7 +88,7 @@ def fetch_signatures(store: Store, fetcher: Fetcher, folder: Path, wall: Wall) -
 def forget_signatures(store: Store) -> int:
     """Delete the signatures and time zones of all rounds, which may be read again; return how many commits had any."""
     with store.read() as rows:
-        if not rows.value("select count(*) from fetches where kind = 'signatures'"):
+        if not rows.value(f"select count(*) from ({READ_ROUNDS})"):
             return 0
     with store.write() as txn:
         txn.execute("delete from fetches where kind = 'signatures'")

@@ -19,6 +19,7 @@ from ingest.lookups.declared.facts import withdraw_all
 from ingest.lookups.declared.links import names_person
 from ingest.lookups.people import want_person
 from ingest.store.database import Store
+from ingest.worker.status import due_lookups
 from tests.conftest import count
 from tests.ingest.atproto.signed import P256, SignedAccount, SignedNetwork, Signer
 from tests.ingest.erasure.planted import folders_below
@@ -489,6 +490,19 @@ def test_one_switch_ends_all_of_it(world: Declaring) -> None:
     assert world.rows("select distinct subject from signals") == [("pkg:npm/lamp",)], "that is a package"
     assert world.rows("select subject from fetches where kind in ('declared', 'footprint')") == []
     assert (world.look(), world.footprints()) == (1, 1), "switched on again, it is asked for at once"
+
+
+def test_what_is_switched_off_waits_for_nothing(world: Declaring) -> None:
+    def due(asks_declared: bool) -> int:
+        with world.store.read() as rows:
+            return due_lookups(rows, world.wall, asks_declared=asks_declared)
+
+    before = due(True)
+    world.links(SITE)
+    assert (due(True), due(False)) == (before + 2, before), "the link, and the server's list"
+    world.look()
+    world.footprints()
+    assert due(True) == before
 
 
 def test_all_of_it_is_erased_with_the_person(world: Declaring) -> None:
