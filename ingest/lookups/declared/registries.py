@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -66,6 +66,7 @@ from contributors c left join fetches f on f.kind = '{KIND}' and f.subject = c.d
 where c.did in (select subject from ({ACCOUNTS})) and c.account_status <> 'deleted'
   and (f.subject is null or f.due_clock <= $wall)
 """
+Answer = TypeVar("Answer")
 
 
 class _Maintainer(msgspec.Struct):
@@ -91,7 +92,7 @@ class _Document(msgspec.Struct):
 
 
 class _Downloads(msgspec.Struct):
-    downloads: Count = 0
+    downloads: Count
 
 
 class _CratesUser(msgspec.Struct):
@@ -148,15 +149,21 @@ class Registries:
             return
         yield "packages", str(len(own))
         yield from _span((package.date for package in own), self.now, "", "newest")
-        created, downloads = [], 0
-        for package in own[:DETAILED]:
-            name = quote(package.name, safe="@")
-            document = self.fetcher.get_json(f"https://registry.npmjs.org/{name}", _Document, ANSWER_LIMIT)
-            created.append(document.time.get("created", ""))
-            point = f"https://api.npmjs.org/downloads/point/last-week/{name}"
-            downloads += self.fetcher.get_json(point, _Downloads).downloads
-        yield from _span(created, self.now, "since", "")
-        yield "downloads", str(downloads)
+        names_asked = [quote(package.name, safe="@") for package in own[:DETAILED]]
+        documents = [self._ask_npm(f"registry.npmjs.org/{name}", _Document) for name in names_asked]
+        yield from _span((one.time.get("created", "") for one in documents if one), self.now, "since", "")
+        points = [self._ask_npm(f"api.npmjs.org/downloads/point/last-week/{name}", _Downloads) for name in names_asked]
+        if counts := [one.downloads for one in points if one]:
+            yield "downloads", str(sum(counts))
+
+    def _ask_npm(self, address: str, shape: type[Answer]) -> Answer | None:
+        """Ask about one package; None if there is no answer that can be read, as for one too new or too large."""
+        try:
+            return self.fetcher.get_json(f"https://{address}", shape, ANSWER_LIMIT)
+        except FetchProblem as problem:
+            if problem.retry or problem.closed:
+                raise
+            return None
 
     def read_crates(self, account: str, names: frozenset[str]) -> Iterator[tuple[str, str]]:
         """Yield what crates.io tells of whoever signs in there with this account of GitHub. Raises FetchProblem.

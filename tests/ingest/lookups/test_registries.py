@@ -201,7 +201,27 @@ def test_endless_counts_are_refused(world: Declaring) -> None:
         CRATES: response(b'{"crates": [{"downloads": %b}, {"downloads": %b}]}' % (ENDLESS, ENDLESS)),
     }
     world.ask_registries()
-    assert set(told(world)) == {"pypi"}
+    assert set(told(world)) == {"npm", "pypi"}
+    assert told(world)["npm"]["downloads"] == "34", "of the other package"
+
+
+@pytest.mark.parametrize(
+    ("page", "lacking"),
+    [
+        (NPM_DOWNLOADS, {"downloads": "34"}),
+        ("registry.npmjs.org/lamps", {"since": "2020-03-04T05:06:07"}),
+    ],
+)
+@pytest.mark.parametrize("answer", [response(b"", 404), response(b" " * 6_000_000), response(b"[]")])
+def test_a_package_too_new_or_too_large_for_an_answer_hides_no_other(
+    world: Declaring, page: str, lacking: dict[str, str], answer: bytes
+) -> None:
+    world.ask_registries()
+    before = told(world)
+    world.later(7)
+    world.pages[page] = answer
+    world.ask_registries()
+    assert told(world) == before | {"npm": before["npm"] | lacking}
 
 
 def test_times_that_cannot_be_are_left_out(world: Declaring) -> None:
