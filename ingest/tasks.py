@@ -24,7 +24,7 @@ from ingest.lookups.peers import fetch_peer_assessments
 from ingest.lookups.people import fetch_identities, fetch_profiles, fetch_push_holders, want_person
 from ingest.lookups.pull_numbers import read_pages
 from ingest.lookups.rounds import compare_kept, fetch_patches, fetch_runs
-from ingest.lookups.signatures import fetch_signatures
+from ingest.lookups.signatures import fetch_signatures, forget_signatures
 from ingest.records import watched
 from ingest.records.derive import derive
 from ingest.records.pull_state import settle, settle_changed
@@ -80,7 +80,7 @@ def _ask_declared(runtime: Runtime) -> int:
     asked_count += fetch_footprints(store, fetcher, now, wall)
     if runtime.ask_registries:
         asked_count += fetch_upstreams(store, fetcher, now, wall)
-        return asked_count + fetch_registries(store, Registries(fetcher, runtime.contact), now, wall)
+        return asked_count + fetch_registries(store, Registries(fetcher, runtime.contact, now), wall)
     return asked_count + withdraw_all(store, REGISTRIES)
 
 
@@ -96,12 +96,20 @@ def follow_mirrors() -> None:
     store, fetcher, folder, now = runtime.store, runtime.fetcher, runtime.mirror_folder, runtime.clock.now
     changes = fetch_mirrors(store, fetcher, folder, runtime.mirror_limits, store.wall, now)
     changes += read_history(store, fetcher, folder, now)
-    changes += fetch_signatures(store, fetcher, folder, store.wall)
+    changes += _check_signatures(runtime)
     changes += find_landings(store, fetcher, folder, runtime.diff_folder)
     settle(store)
     changes += mine_followups(store, fetcher, folder, now, runtime.window_days)
     if changes:
         runtime.changed("follow_mirrors")
+
+
+def _check_signatures(runtime: Runtime) -> int:
+    """Read the signatures of open rounds, or forget all where no condition of the fast lane asks for them."""
+    store = runtime.store
+    if not runtime.check_signatures:
+        return forget_signatures(store)
+    return fetch_signatures(store, runtime.fetcher, runtime.mirror_folder, store.wall)
 
 
 @huey.task()

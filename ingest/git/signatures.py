@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.hashes import HashAlgorithm
 
 SIGNATURE_LIMIT = 20_000  # characters: with the longest RSA key that is read, a signature has 3,000
+HEAD_LINES = 2_000  # the longest signature takes 300; a megabyte of short lines would take 100 ms to go through
 RSA_BITS = range(2048, 8193)  # shorter keys can be broken, longer ones cost more time than a commit may take
 EXPONENT_BITS = 32  # of an RSA key: nearly all keys have 17, and the time of a check grows with them
 NAMESPACE = b"git"  # git signs with it alone, so a signature that was made for something else proves nothing here
@@ -81,9 +82,12 @@ def signing_key(commit: bytes) -> str | None:
 def split_signature(commit: bytes) -> tuple[bytes, bytes | None]:
     """Return the bytes of a commit object that its signature covers, and the signature; None without exactly one.
 
-    The signed bytes are the object without its signature headers, of which git knows one for each kind of hash.
+    The signed bytes are the object without its signature headers, of which git knows one for each kind of hash. A head
+    of more than HEAD_LINES lines counts as unsigned.
     """
     head, blank, body = commit.partition(b"\n\n")
+    if head.count(b"\n") >= HEAD_LINES:
+        return commit, None
     kept: list[bytes] = []
     signatures: list[list[bytes]] = []
     in_signature = False

@@ -62,6 +62,15 @@ where not declared and p.pull_uri = round_commits.pull_uri and k.author_id = p.a
 returning round_commits.pull_uri
 """
 
+READ_ROUNDS = "select subject from fetches where kind = 'signatures' union all select pull_uri from round_commits"
+# A repository may have switched time zones off while its rounds were read.
+FORGET_ZONES = """
+update round_commits set zone_band = null where zone_band is not null and pull_uri in (
+  select pull_uri from pull_requests left join repository_settings x using (repository_id)
+  where pull_uri in (select unnest(?)) and not coalesce(x.time_zones, false)
+)
+"""
+
 
 def fetch_signatures(store: Store, fetcher: Fetcher, folder: Path, wall: Wall) -> int:
     """Read the commits of the open rounds that were not read yet; return how many rounds were asked about.
@@ -76,14 +85,25 @@ def fetch_signatures(store: Store, fetcher: Fetcher, folder: Path, wall: Wall) -
     return asked_count
 
 
+def forget_signatures(store: Store) -> int:
+    """Delete the signatures and time zones of all rounds, which may be read again; return how many commits had any."""
+    with store.read() as rows:
+        if not rows.value(f"select count(*) from ({READ_ROUNDS})"):
+            return 0
+    with store.write() as txn:
+        txn.execute("delete from fetches where kind = 'signatures'")
+        txn.inputs_changed()
+        return len(txn.rows("delete from round_commits returning pull_uri"))
+
+
 def zone_band(commit: bytes) -> int | None:
     """Return the quarter of the offsets from UTC that a commit's committer wrote; None for an unreadable one.
 
     The committer made this very commit and signs it, while its author's time may be that of a change taken over.
     """
     head = commit.partition(b"\n\n")[0]
-    line = next((line for line in head.split(b"\n") if line.startswith(b"committer ")), b"")
-    match = _ZONE.search(line)
+    line = head.partition(b"\ncommitter ")[2].partition(b"\n")[0]
+    match = _ZONE.search(line[-40:])
     if match is None:
         return None
     minutes = (int(match[2]) * 60 + int(match[3])) * (-1 if match[1] == b"-" else 1)
@@ -161,4 +181,5 @@ def _write(txn: Transaction, results: Sequence[Found[list[dict[str, Any]]]]) -> 
     rows = [row for result in results if not isinstance(result.answer, FetchProblem) for row in result.answer]
     txn.upsert("round_commits", rows)
     if rows:
+        txn.execute(FORGET_ZONES, [list({row["pull_uri"] for row in rows})])
         txn.inputs_changed()

@@ -123,6 +123,7 @@ class Runtime:
     ask_declared: bool  # True if what people declare of themselves elsewhere may be looked up
     claim_signers: frozenset[str]  # DIDs whose signature on a claim counts
     ask_registries: bool  # True if registries of packages may learn what pull requests add, and whom this site looks at
+    check_signatures: bool  # True if the fast lane asks for the signature that an author's commits usually have
     contact: str  # an address of the operator's, which crates.io asks for; "": none, and it is not asked
     diff_folder: Path
     patch_limit: int

@@ -248,13 +248,16 @@ class Backlog:
     waiting: Mapping[str, int]
 
 
-def read_backlog(store: Store, followed: timedelta) -> Backlog:
-    """Return the backlog now; a merged pull request is looked up as long as it is `followed`. Raises StoreProblem."""
+def read_backlog(store: Store, followed: timedelta, asks_declared: bool = True) -> Backlog:
+    """Return the backlog now; a merged pull request is looked up as long as it is `followed`. Raises StoreProblem.
+
+    `asks_declared` as in `due_lookups`.
+    """
     wall = store.wall
     with as_problems(), store.read() as rows:
         waiting = {
             "derive_events": rows.value(UNDERIVED),
-            "ask_network": due_lookups(rows, wall, wall() - followed),
+            "ask_network": due_lookups(rows, wall, wall() - followed, asks_declared),
             "follow_mirrors": due_mirrors(rows, wall),
             "score_everyone": rows.value(UNJUDGED),
             "review_pulls": rows.value(UNREAD_PULLS),
@@ -263,10 +266,14 @@ def read_backlog(store: Store, followed: timedelta) -> Backlog:
         return Backlog(rows.value(NEWEST_EVENT), rows.value(LETTERS), waiting)
 
 
-def due_lookups(rows: Rows, wall: Wall, settled_since: datetime = datetime.max) -> int:
-    """Return how many look-ups of all kinds are due; for merged pull requests only those settled since this time."""
-    fixed = (DUE_IDENTITIES, DUE_PUSH_HOLDERS, DUE_RUNS, DUE_PROFILES, DUE_ATTESTATIONS, DUE_DECLARED, DUE_FOOTPRINTS)
-    kinds = [due_patches(settled_since), *map(Due, fixed)]
+def due_lookups(rows: Rows, wall: Wall, settled_since: datetime = datetime.max, asks_declared: bool = True) -> int:
+    """Return how many look-ups of all kinds are due; for merged pull requests only those settled since this time.
+
+    `asks_declared`: what people declare is looked up; otherwise it never comes to its turn and waits for nothing.
+    """
+    fixed = (DUE_IDENTITIES, DUE_PUSH_HOLDERS, DUE_RUNS, DUE_PROFILES, DUE_ATTESTATIONS)
+    declared = (DUE_DECLARED, DUE_FOOTPRINTS) if asks_declared else ()
+    kinds = [due_patches(settled_since), *map(Due, (*fixed, *declared))]
     return sum(kind.count(rows, wall()) for kind in kinds)
 
 

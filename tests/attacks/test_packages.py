@@ -44,7 +44,7 @@ def lane_of(added: str, publication: Publication) -> tuple[int, float]:
     return list(Lane).index(judge_inputs(replace(FAST, content=content)).lane), content.risk
 
 
-@settings(max_examples=count(60, 3_000))
+@settings(max_examples=count(60, 10_000))
 @given(added=draw.sampled_from(sorted(ADDED)), told=PUBLICATIONS, bought=DOWNLOADS)
 def test_no_figure_of_an_added_package_gives_a_better_lane_or_a_lower_risk(
     added: str, told: Publication, bought: int | None

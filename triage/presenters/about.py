@@ -97,7 +97,8 @@ HELP: Mapping[str, str] = {
     "Record": "Clean: merged, without a revert or fix in the days after. Not counted yet: those days are not over. A "
     "pull request that was not merged does not count.",
     "Proven or claimed": "Proven: somebody else confirms it, by a signature or by naming them in turn. Told: a service "
-    "says so of their account. Claimed: only they say so. Nothing of this moves a score or a lane.",
+    "says so of their account. Claimed: only they say so. Nothing of this raises a score or a lane. Only a usual "
+    "signature that is missing holds a change back.",
     # The leaderboard.
     "Rank": "The order by the chosen column, as these seeds see it. It does not measure a person.",
     "Merged": "Merged pull requests, as far as that is proven.",

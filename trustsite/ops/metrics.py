@@ -125,6 +125,7 @@ class Asked:
     budget: float  # dollars of a day
     lag_seconds: Callable[[], float | None]
     followed: timedelta
+    asks_declared: bool
     ending: Callable[[], bool]
 
 
@@ -136,7 +137,7 @@ class WorkerCollector(Collector):
         self._first: int | None = None
         self._newest = 0
         with suppress(StoreProblem):
-            self._count_events(read_backlog(figures.store, figures.followed))
+            self._count_events(read_backlog(figures.store, figures.followed, figures.asks_declared))
 
     def collect(self) -> Iterator[Metric]:
         if self._figures.ending():
@@ -152,7 +153,7 @@ class WorkerCollector(Collector):
 
     def _store_metrics(self) -> Iterator[Metric]:
         figures = self._figures
-        backlog = read_backlog(figures.store, figures.followed)
+        backlog = read_backlog(figures.store, figures.followed, figures.asks_declared)
         yield self._count_events(backlog)
         yield _backlog_gauge(backlog)
         yield _gauge("worker_dead_letters", "Unreadable events.", backlog.letters)

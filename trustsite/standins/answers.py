@@ -223,7 +223,7 @@ class Network:
             if method is None:
                 return xrpc_error(HTTPStatus.NOT_IMPLEMENTED, "MethodNotImplemented", "Method Not Implemented")
             return method(self, host, query)
-        if host in ("api.deps.dev", "api.npmjs.org"):
+        if host in ("api.deps.dev", "api.npmjs.org", "registry.npmjs.org"):
             return package_answer(path, self._ends)
         if host in ("api.scorecard.dev", "api.github.com"):
             return upstream_answer(path, self._ends)
@@ -386,15 +386,26 @@ class Network:
 # The one package of the stand-in registries: it looks like puppeteer, and is a few days older than the recording's end.
 LOOK_ALIKE, LOOK_ALIKE_VERSION = "pupetteer", "1.0.2"
 LOOK_ALIKE_AGE, LOOK_ALIKE_DOWNLOADS = timedelta(days=4), 12
+# The one account of npm, which noor claims (trustsite/world/history.py), and its package.
+ACCOUNT, OWN_PACKAGE, OWN_DOWNLOADS = "noor", "tide-table", 1_840
+OWN_PACKAGE_AGE, OWN_RELEASE_AGE = timedelta(days=1_300), timedelta(days=60)
 
 
 def package_answer(path: str, now: datetime) -> Answer:
-    """Answer deps.dev about a package and a version of it, and npm about its downloads of a week."""
+    """Answer deps.dev about a package and a version of it, and npm about an account, and downloads of a week."""
     published = f"{now - LOOK_ALIKE_AGE:%Y-%m-%dT%H:%M:%SZ}"
     key = {"system": "NPM", "name": LOOK_ALIKE}
     version = {"versionKey": key | {"version": LOOK_ALIKE_VERSION}, "publishedAt": published, "isDefault": True}
     days = {"start": f"{now - timedelta(days=7):%Y-%m-%d}", "end": f"{now - timedelta(days=1):%Y-%m-%d}"}
+    maintainers = [{"username": ACCOUNT, "email": f"{ACCOUNT}@example.test"}]
+    own = {"name": OWN_PACKAGE, "date": f"{now - OWN_RELEASE_AGE:%Y-%m-%dT%H:%M:%S.000Z}", "maintainers": maintainers}
     answers = {
+        "/-/v1/search": {"objects": [{"package": own}], "total": 1},
+        f"/{OWN_PACKAGE}": {
+            "name": OWN_PACKAGE,
+            "time": {"created": f"{now - OWN_PACKAGE_AGE:%Y-%m-%dT%H:%M:%S.000Z}"},
+        },
+        f"/downloads/point/last-week/{OWN_PACKAGE}": {"downloads": OWN_DOWNLOADS, "package": OWN_PACKAGE} | days,
         f"/v3/systems/npm/packages/{LOOK_ALIKE}": {"packageKey": key, "versions": [version]},
         f"/v3/systems/npm/packages/{LOOK_ALIKE}/versions/{LOOK_ALIKE_VERSION}": version | {"licenses": ["MIT"]},
         f"/downloads/point/last-week/{LOOK_ALIKE}": {"downloads": LOOK_ALIKE_DOWNLOADS, "package": LOOK_ALIKE} | days,

@@ -175,6 +175,7 @@ def make_runtime(
         ask_declared=settings.ASK_DECLARED,
         claim_signers=frozenset(settings.CLAIM_SIGNERS),
         ask_registries=settings.ASK_REGISTRIES,
+        check_signatures="signing" in settings.LANE_CONDITIONS,
         contact=settings.OPERATOR_CONTACT or settings.PUBLIC_ORIGIN,
         diff_folder=settings.DIFF_CORPUS_DIR,
         patch_limit=settings.PATCH_LIMIT_BYTES,

@@ -367,6 +367,7 @@ class Worker:
         with self.store.read() as rows:
             if erase.due(rows):
                 return False
-            all_asked = not due_lookups(rows, self.store.wall, now - timedelta(days=FOLLOWED_DAYS))
+            settled_since = now - timedelta(days=FOLLOWED_DAYS)
+            all_asked = not due_lookups(rows, self.store.wall, settled_since, settings.ASK_DECLARED)
             all_mirrored = not due_mirrors(rows, self.store.wall) and not unread_mirrors(self.store)
             return all_asked and all_mirrored and not has_work(rows, now) and self.hops.idle

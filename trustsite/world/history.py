@@ -19,7 +19,7 @@ REVERTED = ("jonah", "marek", "oskar", "pim")  # one merged change of each was r
 IDENTITY_EVENTS = ("mara", "ines", "kemal", "noor", "sami", "alba", "quill")
 QUESTIONS = ("Could you add a test for this?", "Thanks, I will look at it tomorrow.", "Does this need a release note?")
 STRANGERS, POSTS = 30, 10
-# Who claims which account, of what kind, and where its owner names them.
+# Who claims which account, of what kind, and where its owner names them. The stand-in of npm knows noor's.
 CLAIMS = (
     ("mara", "github", "mara", "https://gist.example.test/mara/1"),
     ("noor", "npm", "noor", "https://npm.example.test/package/@noor/keytrace"),

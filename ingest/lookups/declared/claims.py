@@ -20,6 +20,7 @@ from joserfc.jwk import ECKey
 
 from ingest.atproto.record_proof import ProofProblem
 from ingest.clock import SLACK
+from ingest.errors import FetchProblem
 from ingest.http.fetcher import Fetcher
 from ingest.lookups.declared.facts import CLAIM, Fact
 from ingest.lookups.records import fetch_record
@@ -42,8 +43,15 @@ class _Jwk(msgspec.Struct):
     y: str
 
 
-def check_claim(fetcher: Fetcher, plc_url: str, signers: Collection[str], did: str, uri: str, now: datetime) -> Fact:
-    """Return the account that this claim of the person proves. Raises ProofProblem, FetchProblem."""
+def check_claim(
+    fetcher: Fetcher, plc_url: str, signers: Collection[str], did: str, claim: Mapping[str, str], now: datetime
+) -> Fact:
+    """Return the account that this claim of the person proves. Raises ProofProblem, FetchProblem.
+
+    `claim` is its row here: uri, type, subject, claim_uri. Pages show these words, so a record that says others proves
+    nothing: a data server can hold another version than the one that it sent to the stream.
+    """
+    uri = claim["uri"]
     record = fetch_record(fetcher, plc_url, did, ACCOUNT_CLAIM, uri.rpartition("/")[2]).proven.record
     if record is None:
         raise ProofProblem("the person's repository does not hold the claim")
@@ -55,6 +63,12 @@ def check_claim(fetcher: Fetcher, plc_url: str, signers: Collection[str], did: s
         "identity.subject": text(mapping(record, "identity"), "subject", 200) or "",
         "claimUri": text(record, "claimUri", 1000) or "",
     }
+    if (account["type"], account["identity.subject"], account["claimUri"]) != (
+        claim["type"],
+        claim["subject"],
+        claim["claim_uri"],
+    ):
+        raise FetchProblem("the repository holds another version of the claim than the stream brought", retry=True)
     signer = _find_signer(fetcher, plc_url, signers, record, account, now)
     return Fact(CLAIM, f"{account['type']}:{account['identity.subject']}", signer, uri)
 

@@ -19,6 +19,9 @@ NPM, CRATES, PYPI = "npm", "crates.io", "pypi"
 SCORECARD, GITHUB = "scorecard", "github"
 REGISTRIES = (NPM, CRATES, PYPI, SCORECARD, GITHUB)
 ASKED = (CLAIM, LINK, REPOSITORY, *REGISTRIES)  # sources whose facts are looked up here
+# The look-up that brings the facts of each source.
+LOOK_UPS = dict.fromkeys((CLAIM, LINK), "declared") | {REPOSITORY: "footprint"}
+LOOK_UPS |= dict.fromkeys((NPM, CRATES, PYPI), "registry") | dict.fromkeys((SCORECARD, GITHUB), "upstream")
 MUTUAL, CLAIMED = "mutual", "claimed"
 
 # A rewritten claim counts again once it is proven again.
@@ -67,14 +70,18 @@ def note_facts(facts: Facts) -> Note:
 def withdraw_all(store: Store, sources: Sequence[str] = ASKED) -> int:
     """Delete every fact of these sources, since the operator has switched them off; return how many.
 
-    What npm and crates.io tell of packages that changes add is no such fact.
+    That they were asked for goes too: switched on again, they are asked for at once. What npm and crates.io tell of
+    packages that changes add is no such fact.
     """
-    condition = f"from signals where source in {tuple(sources)} and not starts_with(subject, 'pkg:')"
+    facts = f"from signals where source in {tuple(sources)} and not starts_with(subject, 'pkg:')"
+    asked = "from fetches where list_contains(?, kind)"
+    kinds = [list({LOOK_UPS[source] for source in sources})]
     with store.read() as rows:
-        if not rows.value(f"select count(*) {condition}"):
+        if not rows.value(f"select count(*) {facts}") and not rows.value(f"select count(*) {asked}", kinds):
             return 0
     with store.write() as txn:
-        return len(txn.rows(f"delete {condition} returning subject"))
+        txn.execute(f"delete {asked}", kinds)
+        return len(txn.rows(f"delete {facts} returning subject"))
 
 
 def withdraw(store: Store, signers: Collection[str], wall: datetime) -> int:

@@ -22,6 +22,7 @@ from ingest.lookups.declared.facts import (
     CLAIM,
     DOCUMENT,
     LINK,
+    LOOK_UPS,
     REPOSITORY,
     Fact,
     Facts,
@@ -34,7 +35,7 @@ from ingest.lookups.engine import Due, Found, Kind, Row, Wall, fetch
 from ingest.store.database import Store
 from ingest.store.transaction import Rows, Transaction
 
-KIND = "declared"
+KIND = LOOK_UPS[LINK]
 MOST = 5  # claims, and links each of profile and document: beyond it the newest count
 DECLARING = f"""
 select author_id as contributor_id from account_claims where deleted_at is null and status = 'verified'
@@ -66,7 +67,8 @@ where c.account_status <> 'deleted' and (f.outcome = 'wanted' or o.contributor_i
 """
 DECLARED = f"""
 select c.did, if(c.handle_verified, lower(c.handle), null) as handle,
-  (select list(uri order by changed_at desc, uri)[:{MOST}] from account_claims
+  (select list({{uri: uri, type: type, subject: subject, claim_uri: claim_uri}}
+      order by changed_at desc, uri)[:{MOST}] from account_claims
     where author_id = c.contributor_id and deleted_at is null and status = 'verified') as claims,
   (select arg_max(links, (changed_at, uri)) from profiles
     where author_id = c.contributor_id and deleted_at is null) as links,
@@ -111,14 +113,14 @@ def _check_all(fetcher: Fetcher, signers: Signers, row: Row, now: datetime) -> F
     names = frozenset(name for name in (did.lower(), row["handle"]) if name)
     found: list[Fact] = []
     unanswered: set[str] = set()
-    for uri in row["claims"] or () if signers.dids else ():
+    for claim in row["claims"] or () if signers.dids else ():
         try:
-            found.append(check_claim(fetcher, signers.plc_url, signers.dids, did, uri, now))
+            found.append(check_claim(fetcher, signers.plc_url, signers.dids, did, claim, now))
         except ProofProblem:
             continue
         except FetchProblem as problem:
             _refuse_closed(problem)
-            unanswered.add(uri)
+            unanswered.add(claim["uri"])
     for address in dict.fromkeys([*_decode_links(row["links"] or "[]")[:MOST], *(row["named"] or ())]):
         try:
             found.append(check_link(fetcher, names, address))
@@ -133,7 +135,7 @@ def _refuse_closed(problem: FetchProblem) -> None:
         raise problem
 
 
-FOOTPRINT = "footprint"
+FOOTPRINT = LOOK_UPS[REPOSITORY]
 DESCRIPTION_LIMIT = 1_000_000  # bytes
 WITH_SERVER = f"""
 select contributor_id from contributors semi join ({DECLARING}) using (contributor_id)
@@ -150,19 +152,37 @@ where c.account_status <> 'deleted' and c.pds is not null
 """
 
 
+UNDECLARED = f"""
+from signals where source = '{REPOSITORY}' and subject not in (
+  select did from contributors semi join ({DECLARING}) using (contributor_id)
+)
+"""
+
+
 class _Description(msgspec.Struct):
     did: str
     collections: list[str]
 
 
 def fetch_footprints(store: Store, fetcher: Fetcher, now: datetime, wall: Wall) -> int:
-    """Ask people's data servers which services' records their repositories hold; return how many people that were."""
+    """Ask people's data servers which services' records their repositories hold; return how many people that were.
+
+    The facts of people who declare nothing any more are withdrawn, and count too.
+    """
 
     def write(txn: Transaction, results: Sequence[Found[Facts]]) -> None:
         write_facts(txn, results, (REPOSITORY,), now, wall())
 
     kind = Kind(FOOTPRINT, Due(DUE_FOOTPRINTS), lambda row: _ask_footprint(fetcher, row), write, note_facts)
-    return fetch(store, fetcher, wall, kind)
+    return _withdraw_footprints(store) + fetch(store, fetcher, wall, kind)
+
+
+def _withdraw_footprints(store: Store) -> int:
+    with store.read() as rows:
+        if not rows.value(f"select count(*) {UNDECLARED}"):
+            return 0
+    with store.write() as txn:
+        return len(txn.rows(f"delete {UNDECLARED} returning subject"))
 
 
 def _ask_footprint(fetcher: Fetcher, row: Row) -> Facts:

@@ -10,22 +10,35 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
-from ingest.clock import parse_time
+from ingest.clock import SLACK, parse_time
 from ingest.errors import FetchProblem
 from ingest.http.fetcher import USER_AGENT, Fetcher
 from ingest.http.sockets import Order
-from ingest.lookups.declared.facts import CLAIM, CRATES, LINK, MUTUAL, NPM, PYPI, Fact, Facts, note_facts, write_facts
+from ingest.lookups.declared.facts import (
+    CLAIM,
+    CRATES,
+    LINK,
+    LOOK_UPS,
+    MUTUAL,
+    NPM,
+    PYPI,
+    Fact,
+    Facts,
+    note_facts,
+    write_facts,
+)
 from ingest.lookups.declared.links import names_person, read_github_user
 from ingest.lookups.engine import Due, Found, Kind, Row, Wall, fetch
+from ingest.lookups.packages import OLDEST, Count
 from ingest.store.database import Store
 from ingest.store.transaction import Rows, Transaction
 
-KIND = "registry"
+KIND = LOOK_UPS[NPM]
 SOURCES = (NPM, CRATES, PYPI)
 ANSWER_LIMIT = 5_000_000  # bytes; documents of packages with thousands of versions are larger, and left out
 LISTED = 250  # packages of an account that are counted
@@ -53,6 +66,7 @@ from contributors c left join fetches f on f.kind = '{KIND}' and f.subject = c.d
 where c.did in (select subject from ({ACCOUNTS})) and c.account_status <> 'deleted'
   and (f.subject is null or f.due_clock <= $wall)
 """
+Answer = TypeVar("Answer")
 
 
 class _Maintainer(msgspec.Struct):
@@ -78,11 +92,11 @@ class _Document(msgspec.Struct):
 
 
 class _Downloads(msgspec.Struct):
-    downloads: int = 0
+    downloads: Count
 
 
 class _CratesUser(msgspec.Struct):
-    id: int
+    id: Count
     login: str
     avatar: str | None = None
 
@@ -94,7 +108,7 @@ class _CratesAnswer(msgspec.Struct):
 class _Crate(msgspec.Struct):
     created_at: str = ""
     updated_at: str = ""
-    downloads: int = 0
+    downloads: Count = 0
 
 
 class _Crates(msgspec.Struct):
@@ -117,10 +131,14 @@ class _Project(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Registries:
-    """The way to the registries; without a `contact` crates.io, which asks for one, is not asked."""
+    """The way to the registries; without a `contact` crates.io, which asks for one, is not asked.
+
+    Times after `now` are left out of what they tell.
+    """
 
     fetcher: Fetcher
     contact: str
+    now: datetime
 
     def read_npm(self, account: str, names: frozenset[str]) -> Iterator[tuple[str, str]]:
         """Yield what npm tells of an account, by key. Raises FetchProblem."""
@@ -130,16 +148,22 @@ class Registries:
         if not own:
             return
         yield "packages", str(len(own))
-        yield from _span((package.date for package in own), "", "newest")
-        created, downloads = [], 0
-        for package in own[:DETAILED]:
-            name = quote(package.name, safe="@")
-            document = self.fetcher.get_json(f"https://registry.npmjs.org/{name}", _Document, ANSWER_LIMIT)
-            created.append(document.time.get("created", ""))
-            point = f"https://api.npmjs.org/downloads/point/last-week/{name}"
-            downloads += max(self.fetcher.get_json(point, _Downloads).downloads, 0)
-        yield from _span(created, "since", "")
-        yield "downloads", str(downloads)
+        yield from _span((package.date for package in own), self.now, "", "newest")
+        names_asked = [quote(package.name, safe="@") for package in own[:DETAILED]]
+        documents = [self._ask_npm(f"registry.npmjs.org/{name}", _Document) for name in names_asked]
+        yield from _span((one.time.get("created", "") for one in documents if one), self.now, "since", "")
+        points = [self._ask_npm(f"api.npmjs.org/downloads/point/last-week/{name}", _Downloads) for name in names_asked]
+        if counts := [one.downloads for one in points if one]:
+            yield "downloads", str(sum(counts))
+
+    def _ask_npm(self, address: str, shape: type[Answer]) -> Answer | None:
+        """Ask about one package; None if there is no answer that can be read, as for one too new or too large."""
+        try:
+            return self.fetcher.get_json(f"https://{address}", shape, ANSWER_LIMIT)
+        except FetchProblem as problem:
+            if problem.retry or problem.closed:
+                raise
+            return None
 
     def read_crates(self, account: str, names: frozenset[str]) -> Iterator[tuple[str, str]]:
         """Yield what crates.io tells of whoever signs in there with this account of GitHub. Raises FetchProblem.
@@ -156,9 +180,9 @@ class Registries:
         if not crates:
             return
         yield "packages", str(len(crates))
-        yield from _span((crate.created_at for crate in crates), "since", "")
-        yield from _span((crate.updated_at for crate in crates), "", "newest")
-        yield "downloads", str(sum(max(crate.downloads, 0) for crate in crates))
+        yield from _span((crate.created_at for crate in crates), self.now, "since", "")
+        yield from _span((crate.updated_at for crate in crates), self.now, "", "newest")
+        yield "downloads", str(sum(crate.downloads for crate in crates))
 
     def _ask_crates(self, path: str, shape: type[Any]) -> Any:
         order = Order(agent=f"{USER_AGENT}; {self.contact}")
@@ -172,7 +196,7 @@ class Registries:
             return
         yield "packages", "1"
         uploads = [upload.upload_time_iso_8601 for release in found.releases.values() for upload in release[:1]]
-        yield from _span(uploads, "since", "newest")
+        yield from _span(uploads, self.now, "since", "newest")
 
 
 Read = Callable[[Registries, str, frozenset[str]], Iterator[tuple[str, str]]]
@@ -183,11 +207,11 @@ PAGES: tuple[tuple[str, re.Pattern[str], Read], ...] = (
 )
 
 
-def fetch_registries(store: Store, registries: Registries, now: datetime, wall: Wall) -> int:
+def fetch_registries(store: Store, registries: Registries, wall: Wall) -> int:
     """Withdraw the facts on accounts that are not proven any more, and ask about those that are; return how many."""
 
     def write(txn: Transaction, results: Sequence[Found[Facts]]) -> None:
-        write_facts(txn, results, SOURCES, now, wall())
+        write_facts(txn, results, SOURCES, registries.now, wall())
 
     kind = Kind(KIND, Due(DUE), lambda row: _ask(registries, row), write, note_facts, _add_accounts)
     return _withdraw(store) + fetch(store, registries.fetcher, wall, kind)
@@ -236,9 +260,10 @@ def _read_page(page: str) -> tuple[str, str, Read | None]:
     return "", "", None
 
 
-def _span(moments: Iterable[str], first: str, last: str) -> Iterator[tuple[str, str]]:
-    """Yield the first and the last of these times, each under its key if it has one."""
-    read = sorted(moment for text in moments if (moment := parse_time(text)) is not None)
+def _span(moments: Iterable[str], now: datetime, first: str, last: str) -> Iterator[tuple[str, str]]:
+    """Yield the first and the last of these times that can be, each under its key if it has one."""
+    parsed = (parse_time(text) for text in moments)
+    read = sorted(moment for moment in parsed if moment is not None and OLDEST <= moment <= now + SLACK)
     for key, moment in ((first, read[:1]), (last, read[-1:])):
         if key and moment:
             yield key, moment[0].isoformat()

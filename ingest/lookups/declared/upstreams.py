@@ -14,14 +14,14 @@ import msgspec
 from ingest.clock import SLACK, parse_time
 from ingest.errors import FetchProblem
 from ingest.http.fetcher import Fetcher
-from ingest.lookups.declared.facts import GITHUB, SCORECARD, Fact, Facts, note_facts, write_facts
+from ingest.lookups.declared.facts import GITHUB, LOOK_UPS, SCORECARD, Fact, Facts, note_facts, write_facts
 from ingest.lookups.engine import Due, Found, Kind, Row, Wall, fetch
 from ingest.records.registry import REPOSITORY
 from ingest.records.repositories import logged_record, standing_records
 from ingest.store.database import Store
 from ingest.store.transaction import Transaction
 
-KIND = "upstream"
+KIND = LOOK_UPS[SCORECARD]
 SOURCES = (SCORECARD, GITHUB)
 SCORE_LIMIT = 2_000_000  # bytes: it lists what each check found
 HEALTH_LIMIT = 200_000  # bytes; some 20,000 are usual

@@ -20,12 +20,12 @@ select k.statement, k.proof from attestation_checks k where k.contributor_id = ?
 order by k.checked_at desc, k.uri limit 3
 """
 KNOWN = """
-select source, key, value, evidence_uri from signals
+select source, key, value, evidence_uri, observed_at from signals
 where subject = ? and source in ('keytrace', 'link', 'npm', 'crates.io', 'pypi', 'repository')
 order by source, key
 """
 CLAIMS = """
-select uri, type, subject, claim_uri from account_claims
+select uri, type, subject, claim_uri, changed_at from account_claims
 where author_id = ? and deleted_at is null and status = 'verified' order by changed_at desc, uri limit ?
 """
 NEWEST_LINKS = """
@@ -98,22 +98,24 @@ def _names(person: Mapping[str, Any]) -> Iterator[Signal]:
     if person["handle"]:
         proof = "handle" if person["handle_verified"] else "declared"
         yield Signal(f"Handle {person['handle']}", proof)
-    if person["did"].startswith("did:web:"):
+    if person["did"].startswith("did:web:") and person["pds"]:  # its domain has answered with the document
         yield Signal(f"Domain {person['did'].removeprefix('did:web:')}", "handle")
     if person["did_created_at"]:
         yield Signal(f"Account since {person['did_created_at']:%b %Y}", "read", "the directory")
 
 
 def _proven(rows: Rows, person: Mapping[str, Any]) -> Iterator[Signal]:
-    """Yield the facts that a look-up brought; the worker deletes those that expire."""
+    """Yield the facts that a look-up brought; the worker deletes those that expire.
+
+    A claim that was rewritten since it was proven is not: its words are new, and nobody has looked at them.
+    """
     known = rows.rows(KNOWN, [person["did"]])
     claims = {row["uri"]: row for row in rows.rows(CLAIMS, [person["contributor_id"], CLAIMS_SHOWN])}
     signers = _signer_names(rows, [row["value"] for row in known if row["source"] == "keytrace"])
     registries: dict[str, dict[str, str]] = {}
     for row in known:
         match row["source"]:
-            case "keytrace" if row["evidence_uri"] in claims:
-                claim = claims[row["evidence_uri"]]
+            case "keytrace" if (claim := claims.get(row["evidence_uri"])) and claim["changed_at"] <= row["observed_at"]:
                 evidence = _web_address(claim["claim_uri"])
                 yield Signal(_account_words(claim), "signed", signers[row["value"]], evidence)
             case "link" if row["value"] == "mutual":
@@ -174,7 +176,12 @@ def _bare(address: str) -> str:
 
 
 def _web_address(text: str) -> str | None:
-    """Return an address that a page may link: https to a named host, without a name or password in front of it."""
+    """Return an address that a page may link: https to a named host, without a name or password in front of it.
+
+    Nor with characters that hide in it or turn it round.
+    """
+    if not text.isascii() or not text.isprintable():
+        return None
     try:
         parts = urlsplit(text)
         return text if parts.scheme == "https" and parts.hostname and "@" not in parts.netloc else None

@@ -116,6 +116,15 @@ def test_what_is_not_a_signature_names_no_key(odd: bytes) -> None:
     assert signing_key(with_signature(PAYLOAD, odd)) is None
 
 
+@pytest.mark.parametrize("line", [b"a", b" a", b"gpgsig a", b" "])
+def test_a_commit_of_endless_short_lines_names_no_key(keys: dict[str, KeyFile], line: bytes) -> None:
+    head, blank, body = PAYLOAD.partition(b"\n\n")
+    long, longer = (head + (b"\n" + b"x y") * times + blank + body for times in (1_000, 500_000))
+    assert signing_key(with_signature(long, keys["ed25519"].sign(long))) == keys["ed25519"].fingerprint
+    assert signing_key(with_signature(longer, keys["ed25519"].sign(longer))) is None
+    assert split_signature(head + b"\ngpgsig a" + (b"\n" + line) * 500_000 + blank + body)[1] is None
+
+
 def test_two_signatures_in_one_commit_count_as_none(keys: dict[str, KeyFile]) -> None:
     right = keys["ed25519"].sign(PAYLOAD)
     once = with_signature(PAYLOAD, right)

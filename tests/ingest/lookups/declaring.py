@@ -52,6 +52,14 @@ def claim(kind: str = "github", subject: str = "mallory", proof: str = GIST, who
     return told | {"sigs": [signature(payload)], "createdAt": SIGNED_AT, "lastVerifiedAt": SIGNED_AT}
 
 
+def row_of(uri: str, record: Mapping[str, Any]) -> dict[str, str]:
+    """What the stream brought of a claim, as the table of claims holds it."""
+    identity = record.get("identity")
+    subject = identity.get("subject") if isinstance(identity, dict) else None
+    words = {"type": record.get("type"), "subject": subject, "claim_uri": record.get("claimUri")}
+    return {"uri": uri, **{name: str(value) for name, value in words.items()}}
+
+
 class Declaring(World):
     """That world with signed repositories and pages; `asked` counts the requests to each host."""
 
@@ -109,10 +117,10 @@ class Declaring(World):
             return uri
         encode(record)
         self.accounts[MALLORY].records[path] = dict(record)
-        row = {"uri": uri, "author_id": self.people[MALLORY], "record_cid": "cid", "type": "x", "subject": "x"}
+        row = {"author_id": self.people[MALLORY], "record_cid": "cid", "status": "verified", "deleted_at": None}
         times = dict.fromkeys(("written_at", "seen_at", "changed_at"), self.now)
         with self.store.write() as txn:
-            txn.upsert("account_claims", [row | {"claim_uri": "x", "status": "verified", "deleted_at": None} | times])
+            txn.upsert("account_claims", [row | row_of(uri, record) | times])
         return uri
 
     def links(self, *addresses: str) -> None:
@@ -130,7 +138,7 @@ class Declaring(World):
         return fetch_declared(self.store, self.fetcher, chosen, self.now, self.wall)
 
     def ask_registries(self, contact: str = "mailto:ana@example.org") -> int:
-        return fetch_registries(self.store, Registries(self.fetcher, contact), self.now, self.wall)
+        return fetch_registries(self.store, Registries(self.fetcher, contact, self.now), self.wall)
 
     def footprints(self) -> int:
         return fetch_footprints(self.store, self.fetcher, self.now, self.wall)

@@ -11,14 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as draw
 
 from ingest.atproto.record_proof import ProofProblem
+from ingest.erasure.erase import Erased, erase
 from ingest.erasure.rows import erase_rows, find_names
+from ingest.errors import FetchProblem
 from ingest.lookups.declared.claims import check_claim
 from ingest.lookups.declared.facts import withdraw_all
 from ingest.lookups.declared.links import names_person
 from ingest.lookups.people import want_person
 from ingest.store.database import Store
+from ingest.worker.status import due_lookups
 from tests.conftest import count
 from tests.ingest.atproto.signed import P256, SignedAccount, SignedNetwork, Signer
+from tests.ingest.erasure.planted import folders_below
 from tests.ingest.lookups.asked import NOW, PLC, did
 from tests.ingest.lookups.declaring import (
     CLAIM,
@@ -34,9 +38,10 @@ from tests.ingest.lookups.declaring import (
     Declaring,
     claim,
     public_text,
+    row_of,
     signature,
 )
-from tests.ingest.peer import response
+from tests.ingest.peer import Answer, Request, response
 from tests.ingest.stream.frames import ANA, MARA, Frames, letters, rows, take
 
 PAYLOAD = {"claimUri": GIST, "did": MALLORY, "identity.subject": "mallory", "type": "github"}
@@ -62,8 +67,9 @@ def proven(record: dict[str, Any], key: dict[str, Any] | None = None, rkey: str 
     }
     fetcher = SignedNetwork(accounts).fetcher()
     try:
-        fact = check_claim(fetcher, PLC, {SIGNER}, MALLORY, f"at://{MALLORY}/{CLAIM}/{rkey}", NOW)
-    except ProofProblem as problem:
+        known = row_of(f"at://{MALLORY}/{CLAIM}/{rkey}", record)
+        fact = check_claim(fetcher, PLC, {SIGNER}, MALLORY, known, NOW)
+    except (ProofProblem, FetchProblem) as problem:
         return str(problem)
     return f"{fact.key} by {fact.value}"
 
@@ -100,10 +106,10 @@ def test_the_documented_claim_of_a_real_person_is_proven_by_the_key_of_keytrace(
         SIGNER: SignedAccount(SIGNER, Signer("signer"), {f"{KEYS}/2026-03-21": key}),
     }
     fetcher, uri = SignedNetwork(accounts).fetcher(), f"at://{orta}/{CLAIM}/3mhm4xuzxbq2f"
-    assert check_claim(fetcher, PLC, {SIGNER}, orta, uri, NOW).key == "instagram:orta"
+    assert check_claim(fetcher, PLC, {SIGNER}, orta, row_of(uri, record), NOW).key == "instagram:orta"
     record["identity"]["subject"] = "somebody.else"
     with pytest.raises(ProofProblem, match="another account"):
-        check_claim(fetcher, PLC, {SIGNER}, orta, uri, NOW)
+        check_claim(fetcher, PLC, {SIGNER}, orta, row_of(uri, record), NOW)
 
 
 Forge = Callable[[dict[str, Any]], object]
@@ -265,6 +271,18 @@ def test_a_claim_ends_with_its_deletion_and_a_rewritten_one_until_it_is_proven_a
     assert world.asked.total() == 2 * asked
 
 
+@pytest.mark.parametrize("shown", [{"subject": "torvalds"}, {"type": "npm"}, {"claim_uri": "https://evil.example/"}])
+def test_a_server_that_proves_another_claim_than_it_sent_to_the_stream_proves_nothing(
+    world: Declaring, shown: dict[str, str]
+) -> None:
+    uri = world.claims(claim())
+    (column, words), *_ = shown.items()
+    world.change(f"update account_claims set {column} = ? where uri = ?", words, uri)
+    world.look()
+    assert world.facts("keytrace") == {}
+    assert world.outcome("declared")[1] == 1, "the stream may still bring it: it is tried again soon"
+
+
 def test_a_claim_that_is_rewritten_every_minute_is_looked_at_once_a_day(world: Declaring) -> None:
     world.claims(claim())
     world.look()
@@ -415,6 +433,7 @@ def test_other_addresses_of_a_did_document_are_checked_like_links(world: Declari
 
 def test_who_declares_nothing_causes_no_request(world: Declaring) -> None:
     world.links()
+    assert not want_person(world.store, MALLORY, world.wall), "nor does somebody who opens their page"
     assert (world.look(), world.footprints(), world.ask_registries()) == (0, 0, 0)
     assert world.asked.total() == 0
 
@@ -447,6 +466,19 @@ def test_a_repository_tells_how_many_services_it_holds_records_of(world: Declari
     assert set(world.asked) == {"pds.example.test"}
 
 
+def test_what_their_server_told_goes_with_the_last_thing_that_a_person_declares(world: Declaring) -> None:
+    world.links(SITE)
+    world.claims(claim())
+    world.footprints()
+    world.links()
+    assert (world.footprints(), world.facts("repository")) == (0, {"collections": "3"}), "a claim still stands"
+    world.claims(None)
+    asked = world.asked.total()
+    assert (world.footprints(), world.facts("repository")) == (1, {})
+    world.later(7)
+    assert (world.look(), world.footprints(), world.asked.total()) == (0, 0, asked)
+
+
 def test_one_switch_ends_all_of_it(world: Declaring) -> None:
     world.links(SITE)
     assert (world.look(), world.footprints()) == (1, 1)
@@ -456,6 +488,21 @@ def test_one_switch_ends_all_of_it(world: Declaring) -> None:
     assert withdraw_all(world.store) == 2
     assert withdraw_all(world.store) == 0
     assert world.rows("select distinct subject from signals") == [("pkg:npm/lamp",)], "that is a package"
+    assert world.rows("select subject from fetches where kind in ('declared', 'footprint')") == []
+    assert (world.look(), world.footprints()) == (1, 1), "switched on again, it is asked for at once"
+
+
+def test_what_is_switched_off_waits_for_nothing(world: Declaring) -> None:
+    def due(asks_declared: bool) -> int:
+        with world.store.read() as rows:
+            return due_lookups(rows, world.wall, asks_declared=asks_declared)
+
+    before = due(True)
+    world.links(SITE)
+    assert (due(True), due(False)) == (before + 2, before), "the link, and the server's list"
+    world.look()
+    world.footprints()
+    assert due(True) == before
 
 
 def test_all_of_it_is_erased_with_the_person(world: Declaring) -> None:
@@ -468,6 +515,27 @@ def test_all_of_it_is_erased_with_the_person(world: Declaring) -> None:
     for table in ("signals", "account_claims", "profiles"):
         assert world.rows(f"select * from {table}") == []
     assert world.rows("select subject from fetches where contains(subject, ?)", MALLORY) == []
+
+
+def test_who_is_erased_while_they_are_looked_up_stays_erased(world: Declaring, tmp_path: Path) -> None:
+    def erase_and_answer(request: Request) -> Answer:
+        if not erased:
+            erased.append(erase(world.store, MALLORY, "by_request", NOW, folders_below(tmp_path)))
+        return answer(request)
+
+    world.claims(claim())
+    world.links(SITE)
+    world.pages["lamps.example.org/"] = response(ME.encode())
+    world.store.tombstones.key = b"a key of the tests"
+    answer, erased = world.peer.answer, list[Erased]()
+    world.peer.answer = erase_and_answer
+    world.look()
+    assert len(erased) == 1
+    for table in ("signals", "account_claims", "profiles"):
+        assert world.rows(f"select * from {table}") == []
+    assert world.rows("select subject from fetches where contains(subject, ?)", MALLORY) == []
+    asked = world.asked.total()
+    assert (world.look(), world.footprints(), world.ask_registries(), world.asked.total()) == (0, 0, 0, asked)
 
 
 @given(text=draw.text(max_size=300))

@@ -150,6 +150,8 @@ def test_switched_off_their_facts_go_and_the_proven_accounts_stay(world: Declari
     assert withdraw_all(world.store, REGISTRIES) == known
     assert told(world) == {}
     assert set(world.facts("keytrace")) == {"npm:mallory", "github:mallory"}
+    world.ask_registries()
+    assert sum(map(len, told(world).values())) == known, "switched on again, they are asked at once"
 
 
 def test_a_registry_that_is_silent_leaves_what_it_said_and_the_others_go_on(world: Declaring) -> None:
@@ -187,6 +189,50 @@ def test_a_hostile_registry_says_nothing_false_and_stops_nobody(world: Declaring
     world.ask_registries()
     assert all(set(facts.values()) <= {"1", "0", "1200", "2019-03-04T05:06:07"} for facts in told(world).values())
     assert world.outcome("registry")[0] == "found"
+
+
+ENDLESS = b"9" * 4_300  # the longest number that Python reads: the sum of two cannot be written any more
+NPM_DOWNLOADS = "api.npmjs.org/downloads/point/last-week/lamps"
+
+
+def test_endless_counts_are_refused(world: Declaring) -> None:
+    world.pages |= {
+        NPM_DOWNLOADS: response(b'{"downloads": %b}' % ENDLESS),
+        CRATES: response(b'{"crates": [{"downloads": %b}, {"downloads": %b}]}' % (ENDLESS, ENDLESS)),
+    }
+    world.ask_registries()
+    assert set(told(world)) == {"npm", "pypi"}
+    assert told(world)["npm"]["downloads"] == "34", "of the other package"
+
+
+@pytest.mark.parametrize(
+    ("page", "lacking"),
+    [
+        (NPM_DOWNLOADS, {"downloads": "34"}),
+        ("registry.npmjs.org/lamps", {"since": "2020-03-04T05:06:07"}),
+    ],
+)
+@pytest.mark.parametrize("answer", [response(b"", 404), response(b" " * 6_000_000), response(b"[]")])
+def test_a_package_too_new_or_too_large_for_an_answer_hides_no_other(
+    world: Declaring, page: str, lacking: dict[str, str], answer: bytes
+) -> None:
+    world.ask_registries()
+    before = told(world)
+    world.later(7)
+    world.pages[page] = answer
+    world.ask_registries()
+    assert told(world) == before | {"npm": before["npm"] | lacking}
+
+
+def test_times_that_cannot_be_are_left_out(world: Declaring) -> None:
+    listed: Any = world.pages[NPM]
+    listed["objects"][0]["package"]["date"] = "9999-12-31T00:00:00Z"
+    moments = ("1000-01-01T00:00:00Z", "2022-04-05T00:00:00Z", "2099-01-01T00:00:00Z")
+    project: Any = world.pages[PYPI]
+    project["releases"] = {moment: [{"upload_time_iso_8601": moment}] for moment in moments}
+    world.ask_registries()
+    assert told(world)["npm"]["newest"] == "2026-11-02T08:00:00"
+    assert told(world)["pypi"] == {"packages": "1", "since": "2022-04-05T00:00:00", "newest": "2022-04-05T00:00:00"}
 
 
 SHAPES = draw.recursive(

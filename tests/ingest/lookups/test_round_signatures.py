@@ -2,13 +2,19 @@
 
 import random
 from datetime import timedelta, timezone
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ingest.erasure.erase import erase
+from ingest.git.history import read_objects
 from ingest.git.mirror import folder_bytes, mirror_path
 from ingest.lookups import signatures
 from ingest.lookups.signatures import fetch_signatures, zone_band
+from ingest.tasks import _check_signatures
+from tests.ingest.erasure.planted import folders_below
 from tests.ingest.git.git_world import TEXT, Place, Work
 from tests.ingest.git.signed import KeyFile, make_key, use_key
 
@@ -133,16 +139,73 @@ def test_a_round_that_is_too_large_is_given_up_and_leaves_nothing(
     assert outcome(place) == ("failed", "the round has more than 2 commits")
 
 
-def test_time_zones_are_read_only_where_the_repository_asked_for_them(work: Work, place: Place) -> None:
-    place.look()
-    work.zone = timezone(timedelta(hours=9))
+def read_zones(place: Place) -> None:
+    """Have the repository's maintainers switch time zones on."""
     with place.store.write() as txn:
         lists = ("never_fast_paths", "sensitive_paths", "accepted_issuers", "organisation_domains")
         row: dict[str, Any] = {"repository_id": 1, "version": 1, "set_at": place.present, "tier": "public"}
         txn.append("repository_settings", [{**row, **{name: [] for name in lists}, **_UNSET, "time_zones": True}])
+
+
+def test_time_zones_are_read_only_where_the_repository_asked_for_them(work: Work, place: Place) -> None:
+    place.look()
+    work.zone = timezone(timedelta(hours=9))
+    read_zones(place)
     place.compare(*work.propose("HEAD", [("One", FORKS)]))
     ask(place)
     assert [row["zone_band"] for row in place.rows(COMMITS)] == [2]
+
+
+def test_time_zones_that_are_switched_off_while_a_round_is_read_are_not_kept(
+    work: Work, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_and_switch_off(*args: Any) -> list[Any]:
+        found = list(read_objects(*args))
+        with place.store.write() as txn:
+            txn.execute("update repository_settings set time_zones = false")
+        return found
+
+    place.look()
+    read_zones(place)
+    place.compare(*work.propose("HEAD", [("One", FORKS)]))
+    monkeypatch.setattr(signatures, "read_objects", read_and_switch_off)
+    ask(place)
+    assert [row["zone_band"] for row in place.rows(COMMITS)] == [None]
+
+
+def test_a_person_who_is_erased_while_their_round_is_read_leaves_nothing(
+    work: Work, place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def read_and_erase(*args: Any) -> list[Any]:
+        found = list(read_objects(*args))
+        place.store.tombstones.key = b"a key of the tests"
+        erase(place.store, ANA, "by_request", place.present, folders_below(tmp_path))
+        return found
+
+    place.look()
+    place.compare(*work.propose("HEAD", [("One", FORKS)]))
+    monkeypatch.setattr(signatures, "read_objects", read_and_erase)
+    ask(place)
+    assert place.rows(COMMITS) == []
+    assert place.rows("select subject from fetches where kind = 'signatures'") == []
+
+
+def test_where_no_condition_asks_for_signatures_none_is_read_and_all_are_forgotten(
+    work: Work, place: Place, key: KeyFile
+) -> None:
+    def turn(checks: bool) -> int:
+        runtime: Any = SimpleNamespace(store=place.store, fetcher=place.fetcher, mirror_folder=place.folder)
+        runtime.check_signatures = checks
+        return _check_signatures(runtime)
+
+    place.look()
+    use_key(work, key)
+    place.compare(*work.propose("HEAD", [("One", FORKS), ("Two", {"b.txt": TEXT + "two\n"})]))
+    assert (turn(False), place.rows(COMMITS)) == (0, [])
+    assert turn(True) == 1
+    assert [row["signed_by"] for row in place.rows(COMMITS)] == [key.fingerprint] * 2
+    assert (turn(False), place.rows(COMMITS)) == (2, [])
+    assert (turn(False), turn(True)) == (0, 1), "switched on again, open rounds are read again"
 
 
 _UNSET = {"budget": None, "alarm_budget": None, "window_days": None, "shadow": True, "publish": None}

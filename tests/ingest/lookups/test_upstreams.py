@@ -156,7 +156,6 @@ def test_either_switch_ends_it(world: Declaring) -> None:
     ask(world)
     assert withdraw_all(world.store, REGISTRIES) == len(FACTS)
     assert (told(world), withdraw_all(world.store, REGISTRIES)) == ({}, 0)
-    world.later(7)
     ask(world)
     assert withdraw_all(world.store) == len(FACTS)
     assert told(world) == {}

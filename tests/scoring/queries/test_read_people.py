@@ -190,6 +190,7 @@ CLAIMED = """
 insert into account_claims (uri, author_id, type, subject, claim_uri, status, written_at, seen_at, changed_at)
 select ?, contributor_id, 'github', 'ana', ?, 'verified', now(), now(), now() from contributors where did = ?
 """
+WEB = "did:web:famous.example.org"
 GIST, CRATES = "https://gist.github.com/ana/1", "https://crates.io/users/ana"
 
 
@@ -227,12 +228,61 @@ def test_what_is_known_of_a_person_names_who_said_so_and_how_it_is_proven(result
     ]
     assert signer.startswith("did:plc:")
     with result.store.write() as txn:
+        txn.execute("update account_claims set subject = 'torvalds', changed_at = now()")
+    with result.reading() as rows:
+        page = read.contributor(rows, MARA)
+    assert page is not None
+    assert "signed" not in {one.proof for one in page.signals}
+    rewritten = [one.proof for one in page.signals if one.what == "GitHub torvalds"]
+    assert rewritten == ["declared"], "its old proof, not withdrawn yet, does not cover the new words"
+    with result.store.write() as txn:
         txn.execute("delete from signals")
     with result.reading() as rows:
         page = read.contributor(rows, MARA)
     assert page is not None
     assert {one.proof for one in page.signals} == {"declared"}, "a claim that nobody proves is only claimed"
-    assert ("GitHub ana", GIST) in {(one.what, one.evidence) for one in page.signals}
+    assert ("GitHub torvalds", GIST) in {(one.what, one.evidence) for one in page.signals}
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "javascript:alert(1)",
+        "http://gist.example/",
+        "https://keytrace.dev@evil.example/",
+        "https://[bad",
+        "https:///x",
+        "",
+        "https://a.example/\u202e1",
+        "https://a.example/\x07",
+    ],
+)
+def test_an_address_that_a_page_may_not_link_is_no_evidence(result: Result, address: str) -> None:
+    frames = Frames()
+    frames.pull(MARA, "one")
+    take(result, frames)
+    with result.store.write() as txn:
+        txn.execute(CLAIMED, [f"at://{MARA}/dev.keytrace.claim/1", address, MARA])
+    with result.reading() as rows:
+        page = read.contributor(rows, MARA)
+    assert page is not None
+    assert [(one.what, one.evidence) for one in page.signals] == [("GitHub ana", None)]
+
+
+def test_a_domain_that_is_a_did_counts_as_proven_once_it_has_answered(result: Result) -> None:
+    def domains() -> list[tuple[str, str]]:
+        with result.reading() as rows:
+            page = read.contributor(rows, WEB)
+        assert page is not None
+        return [(one.what, one.proof) for one in page.signals]
+
+    frames = Frames()
+    frames.pull(WEB, "one")
+    take(result, frames)
+    assert domains() == []
+    with result.store.write() as txn:
+        txn.execute("update contributors set pds = 'https://pds.example.test' where did = ?", [WEB])
+    assert domains() == [("Domain famous.example.org", "handle")]
 
 
 UPSTREAM = {

@@ -5,6 +5,7 @@ import unicodedata
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
+from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
@@ -373,3 +374,18 @@ def test_what_only_would_be_fast_lane_stands_apart_and_is_not_counted_with_what_
         "is high, no chance is low enough, and no maintainer warns about an author."
     )
     assert "None is flagged" not in histogram.lane_now_words({"needs_human": 1, "fast_lane": 2})
+
+
+HOSTILE_WORDS = "\u202egpj</bdi><img src=x onerror=alert(1)>\x07\u200b" + "x" * 500
+
+
+@pytest.mark.parametrize("proof", contributor.PROOFS)
+def test_hostile_words_of_a_claim_stay_text_and_show_what_hides_in_them(proof: Any) -> None:
+    told = read.Signal(HOSTILE_WORDS, proof, HOSTILE_WORDS, f"https://evil.example/{HOSTILE_WORDS}")
+    shown, folded = contributor.signal_rows([told, replace(told, evidence=None)])
+    page = render_to_string("people/_known.html", {"rows": shown})
+    assert folded == ()
+    assert "<img" not in page
+    texts = re.sub(r'href="[^"]*"', "", page)  # read_signals gives no address in which anything hides
+    assert not {"\x07", "\u200b", "\u202e"}.intersection(texts)
+    assert "x" * 101 not in texts.partition("<td")[0]

@@ -1,6 +1,7 @@
 """The demo as a process that loses nobody's files, and its promises, each of which can be broken."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -145,6 +146,10 @@ def test_three_people_prove_what_is_theirs_elsewhere_and_one_repository_links_an
     proofs = {name: {signal.proof for signal in page.signals} for name, page in pages.items() if page}
     assert {name: {"handle", "signed", "read"} <= found for name, found in proofs.items()} == dict.fromkeys(pages, True)
     assert "mutual" in proofs["mara"]
+    assert pages["noor"] is not None
+    (npm,) = [signal for signal in pages["noor"].signals if signal.said_by == "npm"]
+    assert re.fullmatch(r"npm: 1 package since 20\d\d, newest \w{3} 20\d\d, 1,840 downloads a week", npm.what)
+    assert npm.evidence == "https://www.npmjs.com/~noor"
     told = {name: [signal.said_by for signal in found] for name, found in upstreams.items() if found}
     assert told == {"lantern": ["scorecard.dev", "GitHub"]}
 

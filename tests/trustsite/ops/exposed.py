@@ -34,7 +34,7 @@ def asked(store: Store, ending: bool = False) -> Asked:
     def lag() -> float | None:
         return lag_of(0, store)
 
-    return Asked(store, lambda: 3, lambda: 4.0, 5.0, lag, timedelta(days=44), lambda: ending)
+    return Asked(store, lambda: 3, lambda: 4.0, 5.0, lag, timedelta(days=44), True, lambda: ending)
 
 
 def expositions(store: Store) -> tuple[str, str]:

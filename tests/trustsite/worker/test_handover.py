@@ -67,6 +67,24 @@ def works() -> Generator[None]:
         thread.join()
 
 
+def test_each_look_up_beyond_the_forge_is_switched_in_the_settings(settings: Any, store: Store) -> None:
+    def switches() -> tuple[bool, ...]:
+        made = handover.make_runtime(store, Fetcher(), At(from_microseconds(0)))
+        return (
+            made.ask_declared,
+            made.ask_registries,
+            made.ask_advisories,
+            made.check_signatures,
+            bool(made.claim_signers),
+        )
+
+    assert switches() == (True, False, False, True, True), "the defaults"
+    settings.ASK_DECLARED, settings.CLAIM_SIGNERS = False, []
+    settings.ASK_REGISTRIES = settings.ASK_ADVISORIES = True
+    settings.LANE_CONDITIONS = [one for one in settings.LANE_CONDITIONS if one != "signing"]
+    assert switches() == (False, True, True, False, False)
+
+
 def test_a_repository_that_is_looked_up_shows_every_step_of_it() -> None:
     world, steps = simulated_network(), []
     wanted = {"did": world.cast["ana"], "repositories": ["ana.example.test/lantern"]}

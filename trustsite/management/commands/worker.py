@@ -108,6 +108,7 @@ def _make_collector(worker: Worker) -> WorkerCollector:
             budget=settings.REVIEW_DOLLARS_A_DAY,
             lag_seconds=lag,
             followed=timedelta(days=FOLLOWED_DAYS),
+            asks_declared=settings.ASK_DECLARED,
             ending=worker.consumer.stop_flag.is_set,
         )
     )
