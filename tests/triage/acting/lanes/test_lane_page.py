@@ -66,7 +66,7 @@ def test_a_lane_that_watches_is_told_with_its_figures_and_one_choice(ben: Client
     assert "Open at 60 %: 0.1\N{EN DASH}23.9 % of what goes through may be bad (last 12 months, estimate)" in page
     assert "The audit draws 1 in 3 at random, from the first one" in page
     assert "Open the lane Keep watching" in page
-    assert "it would have spared you 20 full readings. Of as many to come about 1 may be bad, at worst 5. Our" in page
+    assert "it would have spared you 20 full readings. Of as many to come about 1 may be bad, at worst 5." in page
     assert "Our advice: keep watching. Of 10 settled here 1 would be wrong, more than your budget of 5 %." in page
     assert "20 let through: " in page, "the page has one volume"
     assert "You save the full reading of 20 changes; minutes are not measured" in page
