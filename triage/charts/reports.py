@@ -187,16 +187,26 @@ def verdict(label: ShownLabel) -> tuple[str, str]:
     An AUC without skill has this standard error; within two of them from a half it shows nothing.
     """
     outside = label.groups[0]
-    clean, bad = outside.n - outside.bad, outside.bad
-    if outside.auc is None or not clean or not bad:
+    if outside.auc is None or not outside.bad or outside.bad == outside.n:
         return "Too early to say.", ""
-    chance = sqrt((outside.n + 1) / (12 * clean * bad))
-    word = "Hardly" if abs(outside.auc - 0.5) <= SIGMAS * chance else "Yes, in part" if outside.auc > 0.5 else "No"
+    word = "Yes, in part" if tells_apart(label) else "Hardly" if outside.auc > 0.5 - _no_skill(outside) else "No"
     return (
         f"{word}.",
         f"Of {things(outside.n, 'past pull request')} a clean one scored above a bad one in {pairs(outside.auc)} "
         "pairs; chance gives 50.",
     )
+
+
+def tells_apart(label: ShownLabel) -> bool:
+    """Return whether the score ordered the backtest's pull requests of outsiders better than luck would."""
+    outside = label.groups[0]
+    return outside.auc is not None and 0 < outside.bad < outside.n and outside.auc - 0.5 > _no_skill(outside)
+
+
+def _no_skill(group: ShownGroup) -> float:
+    """Return by how much an AUC without skill differs from a half at most, in 95 of 100 cases (Mann and Whitney)."""
+    clean, bad = group.n - group.bad, group.bad
+    return SIGMAS * sqrt((group.n + 1) / (12 * clean * bad))
 
 
 def backtest_of(report: ShownBacktest | None, label: str) -> ShownLabel | None:

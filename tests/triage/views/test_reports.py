@@ -290,6 +290,21 @@ def test_the_verdict_of_a_backtest_heeds_chance(auc: float | None, n: int, bad: 
     assert ("pairs; chance gives 50." in told[1]) == (auc is not None)
 
 
+@pytest.mark.parametrize(("auc", "hardly"), [(0.98, False), (0.75, True), (0.3, True), (None, True)])
+def test_chances_that_hardly_order_stand_faint_and_the_inbox_says_so(
+    client: Client, folder: Path, auc: float | None, hardly: bool
+) -> None:
+    assert "hardly tells" not in text(client, "/"), "no backtest, no word"
+    run = whole_backtest()
+    outside = msgspec.structs.replace(run.labels[0].groups[0], auc=auc)
+    label = msgspec.structs.replace(run.labels[0], groups=(outside, *run.labels[0].groups[1:]))
+    write_backtest(folder, msgspec.structs.replace(run, labels=(label,)))
+    page = text(client, "/")
+    told = '<p>stays clean, <a href="/dashboard#honest">hardly tells yet</a></p>'
+    assert (told in page, 'class="group faint"' in page) == (hardly, hardly)
+    assert 'id="honest"' in text(client, "/dashboard")
+
+
 def test_the_header_of_each_lane_says_what_the_backtest_says_of_such_rows(client: Client, folder: Path) -> None:
     assert "in the backtest" not in text(client, "/")
     serve(folder, LANE)
