@@ -131,8 +131,8 @@ def count_of(value: Param) -> int:
 
 
 def weighted(count: float) -> str:
-    """Return a sum of weights as a whole number of pull requests: "18" for 18.1621."""
-    return f"{count:,.0f}"
+    """Return a sum of weights as a number of pull requests, rounded up: "68" for 68.0, "18.2" for 18.1621."""
+    return f"{count:,.0f}" if count == int(count) else one_decimal_up(count)
 
 
 def things(count: int, thing: str, many: str = "") -> str:

@@ -157,11 +157,25 @@ DECISION = f"""
 select s.*, {IS_NAMED} as is_named from scores s join approvals a on {SAME} where a.action_key = ?
 order by is_named desc, {NEWEST} limit 1
 """
-# The decision by which the open lane let a pull request through, for a merge that nobody approved here.
-PASSED_DECISION = f"""
-select s.*, p.author_id, p.patch_ref from ({PASSED}) w
-join scores s on s.pull_uri = w.pull_uri and s.as_of = w.passed_at and s.lane = 'fast_lane'
-join pull_requests p on p.pull_uri = w.pull_uri where w.pull_uri = ? order by {NEWEST} limit 1
+# The decision in force when an open lane's pull request was merged, for those that it let through without an approval.
+# A round of shadow mode was not let through, unless the estimated lane was opened before it was merged.
+LET_THROUGH_DECISIONS = f"""
+with last_decision as (
+  select s.*, p.author_id, p.patch_ref from pull_requests p
+  left join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref
+  join scores s on s.pull_uri = p.pull_uri and s.round = p.round
+    and coalesce(s.patch_id, '') = coalesce(k.patch_id, '') and s.as_of <= p.state_at
+  where list_contains($uris, p.pull_uri) and list_contains($uris, s.pull_uri) and p.state = 'merged'
+  qualify row_number() over (partition by p.pull_uri order by {NEWEST}) = 1
+)
+select d.* from last_decision d
+semi join (from waved_through where list_contains($uris, pull_uri)) w on w.pull_uri = d.pull_uri
+anti join (from audit_draws where drawn) a on a.pull_uri = d.pull_uri
+anti join own_people o on o.repository_id = d.repository_id and o.contributor_id = d.contributor_id
+where d.lane = 'fast_lane' and (
+  not exists (from shadow_rounds h where h.pull_uri = d.pull_uri and h.round = coalesce(d.round, 0)
+              and h.patch_id = coalesce(d.patch_id, ''))
+  or exists (from audit_draws e where e.pull_uri = d.pull_uri and e.round = d.round and e.estimated))
 """
 VOUCHERS = """
 select distinct c.did, c.handle, c.handle_verified from vouches v join contributors c on c.contributor_id = v.voucher_id
@@ -186,7 +200,6 @@ qualify row_number() over (partition by s.pull_uri order by {NEWEST}) = 1
 order by s.as_of desc, s.pull_uri
 """
 # Pull requests that a repository's lane let through since a moment, with their known labels.
-PASSED_HERE = f"select p.pull_uri from ({PASSED}) p where list_contains(?, p.pull_uri)"
 LET_THROUGH = f"""
 select p.pull_uri, l.clean from ({PASSED}) p left join (from labels where known_from <= $now) l using (pull_uri)
 where p.repository_id = $repository and p.passed_at >= $since
@@ -278,19 +291,19 @@ class Incident:
 
 
 def find_let_through(rows: Rows, uris: Iterable[str]) -> set[str]:
-    """Return those of these pull requests that an open lane let through without a person."""
+    """Return those of these pull requests that an open lane let through, without a person, as they were merged."""
     asked = sorted(set(uris))
-    return {row["pull_uri"] for row in rows.rows(PASSED_HERE, [asked])} if asked else set()
+    return {row["pull_uri"] for row in rows.rows(LET_THROUGH_DECISIONS, {"uris": asked})} if asked else set()
 
 
 def incident(rows: Rows, uri: str, now: datetime) -> Incident | None:
-    """Return the incident of a pull request that was marked bad; None where no approval of it took effect here and the
-    open lane did not let it through.
+    """Return the incident of a pull request that was marked bad; None where no approval here and no open lane
+    let it through.
 
     The caller must know that it was marked and by whom: the mark itself may not have arrived yet.
     """
     approval = rows.row(APPROVAL, [uri])
-    row = rows.row(DECISION, [approval["action_key"]]) if approval else rows.row(PASSED_DECISION, [uri])
+    row = rows.row(DECISION, [approval["action_key"]]) if approval else rows.row(LET_THROUGH_DECISIONS, {"uris": [uri]})
     if row is None:
         return None
     author, approver = (approval or row)["author_id"], approval["actor_id"] if approval else None

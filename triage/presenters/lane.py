@@ -10,8 +10,9 @@ from typing import Literal
 from scoring.certificates.lane_counts import LaneCurve, Offer
 from scoring.certificates.lane_curve import WORST_BAD_HIGH, offer_of
 from scoring.certificates.sample_size import Need
-from scoring.formatting import bad_bound, bad_interval, bad_percent, percent_in_full, things
+from scoring.formatting import bad_bound, bad_interval, bad_percent, one_decimal_up, percent_in_full, things
 from scoring.pipeline.lane_history import AGREEMENTS, Agreement, Happened, LaneHistory, LaneSum
+from scoring.queries.lanes import share_interval
 from scoring.queries.read import AuditCount
 from triage.services.reading_times import FEWEST, TimeSaved
 
@@ -293,15 +294,18 @@ def shut_words(budget: float) -> str:
     )
 
 
-def costs_words(offer: Offer, through: int, days: int) -> str:
-    """Say in one sentence what the lane saves and risks, on as many as it took in `days`; "" where it took none."""
+def costs_words(offer: Offer, through: int, days: int, audited: float) -> str:
+    """Say in one sentence what the lane saves and risks, on as many as it took in `days`; "" where it took none.
+
+    The share `audited` of them is read in full all the same.
+    """
     if not through:
         return ""
-    likely, worst = round(through * offer.bad / offer.let_through), ceil(through * offer.bad_high)
-    bad = f"about {likely}" if likely else "fewer than 1"
+    spared, worst = max(round(through * (1 - audited)), 1), one_decimal_up(through * offer.bad_high)
+    likely = one_decimal_up(through * offer.bad / offer.let_through)
     return (
-        f"In {days} days it would have spared you {things(through, 'full reading')}. Of as many to come {bad} may be "
-        f"bad, at worst {worst}."
+        f"In {days} days it would have spared you about {things(spared, 'full reading')} of {through:,}. "
+        f"Of the next {through:,} about {likely} may be bad, at worst {worst}."
     )
 
 
@@ -315,23 +319,35 @@ def watching_advice(history: LaneHistory, budget: float) -> Advice:
     """
     settled, bad = history.settled, history.count("wrong")
     if settled < FEWEST_TOLD:
-        return "keep watching", f"{settled} of these settled here so far; {FEWEST_TOLD} tell more."
+        return (
+            "keep watching",
+            f"Only {settled} of its rows settled here so far, and it takes {FEWEST_TOLD} to tell more.",
+        )
     limit = percent_in_full(budget)
     if bad > budget * settled:
         return "keep watching", f"Of {settled} settled here {bad} would be wrong, more than your budget of {limit}."
-    within = f"Of {settled} settled here {bad or 'none'} would be wrong, within your budget of {limit}."
-    return "open it", f"{within} The audit goes on, and the lane shuts itself."
+    return "open it", (
+        f"Of {settled} settled here {bad or 'none'} would be wrong, so nothing here speaks against what all "
+        "repositories together show. The audit goes on, and the lane shuts itself."
+    )
 
 
-def open_advice(history: LaneHistory, budget: float) -> Advice:
-    """Advise what to do about an open lane, by what it let through since its opening."""
-    settled, bad = history.settled, history.count("wrong")
+def open_advice(history: LaneHistory, audit: AuditCount, budget: float) -> Advice:
+    """Advise what to do about an open lane, by what it let through since its opening and by the audit's answers.
+
+    Whether more than the budget were bad is told by an interval of 95 % (`share_interval`).
+    """
+    known, bad = history.settled + audit.answered, history.count("wrong") + audit.bad
+    counts = f"{known:,} settled or audited, {bad or 'none'} of them bad"
+    if known < FEWEST_TOLD:
+        return "leave it open, and answer its audits", f"{counts}: too few to judge."
+    low, high = share_interval(bad, known)
     limit = percent_in_full(budget)
-    if settled < FEWEST_TOLD:
-        return "leave it open, and answer its audits", f"{settled} settled, {bad} of them bad: too few to judge."
-    if bad > budget * settled:
-        return "close it", f"{bad} of {settled} settled turned out bad, more than your budget of {limit}."
-    return "leave it open", f"{bad or 'None'} of {settled} settled turned out bad, within your budget of {limit}."
+    if low > budget:
+        return "close it", f"{counts}: more than your budget of {limit} for sure."
+    if high <= budget:
+        return "leave it open", f"{counts}: within your budget of {limit} for sure."
+    return "leave it open, and answer its audits", f"{counts}: too few to tell whether that is within {limit}."
 
 
 def sum_words(history: LaneHistory, would: bool = True) -> str:

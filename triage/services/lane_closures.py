@@ -221,8 +221,8 @@ def bad_marks() -> QuerySet:
 def opening(marks: QuerySet, snapshot: Snapshot) -> QuerySet:
     """Return those bad marks that open an incident.
 
-    An approval that took effect before the mark is kept here; the open lane lets a change through without one, which
-    the snapshot tells.
+    An approval that took effect before the mark is kept here; that an open lane let the change through without one is
+    told by the snapshot.
     """
     approvals = Action.objects.filter(kind=Action.Kind.APPROVE, pull_uri=OuterRef("pull_uri"), undone_at=None)
     approved = Exists(approvals.filter(effective_at__lte=OuterRef("made_at")))

@@ -43,23 +43,35 @@ def history(*agreements: Agreement) -> LaneHistory:
     return LaneHistory(tuple(row(one) for one in agreements), NOW)
 
 
-def test_advice_follows_what_settled_here_and_says_so_where_that_is_too_little() -> None:
+def test_whether_to_open_a_lane_follows_what_settled_here() -> None:
     few = history("agrees", "wrong", "agrees", "stricter", "unknown")
-    assert lane_words.watching_advice(few, 0.1) == ("keep watching", "4 of these settled here so far; 5 tell more.")
-    what, why = lane_words.open_advice(few, 0.1)
-    assert (what, why) == ("leave it open, and answer its audits", "4 settled, 1 of them bad: too few to judge.")
+    words = "Only 4 of its rows settled here so far, and it takes 5 to tell more."
+    assert lane_words.watching_advice(few, 0.1) == ("keep watching", words)
     bad = history("agrees", "wrong", "agrees", "agrees", "wrong")
     words = "Of 5 settled here 2 would be wrong, more than your budget of 10 %."
     assert lane_words.watching_advice(bad, 0.1) == ("keep watching", words)
-    assert lane_words.open_advice(bad, 0.1) == (
-        "close it",
-        "2 of 5 settled turned out bad, more than your budget of 10 %.",
-    )
-    good = history(*("agrees",) * 10, "wrong")
-    assert lane_words.watching_advice(good, 0.1)[0] == "open it"
-    assert lane_words.watching_advice(good, 0.05)[0] == "keep watching"
-    assert lane_words.open_advice(good, 0.1)[0] == "leave it open"
-    assert "None of 5 settled" in lane_words.open_advice(history(*("agrees",) * 5), 0.1)[1]
+    what, why = lane_words.watching_advice(history(*("agrees",) * 10, "wrong"), 0.1)
+    assert (what, "1 would be wrong, so nothing here speaks against" in why) == ("open it", True)
+    assert lane_words.watching_advice(history(*("agrees",) * 10, "wrong"), 0.05)[0] == "keep watching"
+    assert "Of 5 settled here none would be wrong" in lane_words.watching_advice(history(*("agrees",) * 5), 0.1)[1]
+
+
+@pytest.mark.parametrize(
+    ("agreements", "answered", "bad", "what", "why"),
+    [
+        ({"wrong": 1}, 3, 0, "leave it open, and answer its audits", "4 settled or audited, 1 of them bad: too few"),
+        ({"agrees": 3}, 2, 1, "leave it open, and answer its audits", "1 of them bad: too few to tell whether"),
+        ({"agrees": 8}, 7, 7, "close it", "15 settled or audited, 7 of them bad: more than your budget of 10 %"),
+        ({"agrees": 60, "wrong": 0}, 0, 0, "leave it open", "none of them bad: within your budget of 10 % for sure."),
+    ],
+)
+def test_what_to_do_about_an_open_lane_follows_outcomes_and_audits_together_by_an_interval(
+    agreements: dict[Agreement, int], answered: int, bad: int, what: str, why: str
+) -> None:
+    rows = history(*(name for name, count in agreements.items() for _ in range(count)))
+    advice = lane_words.open_advice(rows, AuditCount(answered, answered, bad, 0), 0.1)
+    assert advice[0] == what
+    assert why in advice[1]
 
 
 def test_no_word_of_an_estimate_calls_it_certified() -> None:
@@ -68,19 +80,19 @@ def test_no_word_of_an_estimate_calls_it_certified() -> None:
         lane_words.answer_words(OFFER),
         lane_words.notice_words(OFFER, 0.05),
         lane_words.standing_words(OFFER),
-        lane_words.costs_words(OFFER, 19, 30),
+        lane_words.costs_words(OFFER, 19, 30, 1 / 3),
         lane_words.shutting_words(OFFER, 1 / 3, 0.05),
     ]
     assert not [words for words in said if "certified" in words.replace("not certified", "")]
 
 
-def test_savings_and_risk_are_told_of_the_rows_that_the_page_lists_and_the_worst_is_rounded_up() -> None:
-    assert lane_words.costs_words(OFFER, 38, 30) == (
-        "In 30 days it would have spared you 38 full readings. Of as many to come about 1 may be bad, at worst 4."
+def test_savings_and_risk_are_told_of_the_rows_that_the_page_lists_and_bad_ones_are_rounded_up() -> None:
+    assert lane_words.costs_words(OFFER, 38, 30, 1 / 3) == (
+        "In 30 days it would have spared you about 25 full readings of 38. "
+        "Of the next 38 about 0.9 may be bad, at worst 3.3."
     )
-    assert "Of as many to come fewer than 1 may be bad, at worst 1." in lane_words.costs_words(OFFER, 1, 30)
-    assert "1 full reading." in lane_words.costs_words(OFFER, 1, 30)
-    assert lane_words.costs_words(OFFER, 0, 30) == ""
+    assert "about 1 full reading of 1." in lane_words.costs_words(OFFER, 1, 30, 1 / 3)
+    assert lane_words.costs_words(OFFER, 0, 30, 1 / 3) == ""
 
 
 def test_what_shuts_the_lane_and_how_long_that_takes_is_said() -> None:

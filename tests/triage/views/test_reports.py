@@ -317,7 +317,7 @@ def test_the_header_of_each_lane_says_what_the_backtest_says_of_such_rows(client
         (
             "needs_human",
             "40 in",
-            " that the score alone sends here 22 needed a fix, 95 % interval 39.0\N{EN DASH}70.0 %",
+            " that the score alone sends here 22.5 needed a fix, 95 % interval 39.0\N{EN DASH}70.0 %",
         ),
         (
             "normal_queue",

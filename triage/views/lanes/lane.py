@@ -73,7 +73,7 @@ NO_OFFER = "Nothing changed: there is nothing to open here now."
 TONES = {"agrees": "fast", "agrees_so_far": "fast", "stricter": "review", "wrong": "flag", "unknown": ""}
 PILL_TONES: Mapping[State, str] = {"certified": "fast", "open": "fast", "shut_itself": "flag"}
 OPENS_FROM: tuple[State, ...] = ("watching", "shut_itself")
-BY_HAND = {"title": "The fast lane is closed by hand", "pill": "Closed", "tone": "flag"}
+BY_HAND = {"title": "The fast lane is closed by hand", "pill": "Closed", "tone": "flag", "advice": None}
 SHOWN = 100  # rows of a table; the sums count all
 ShownRow = tuple[LaneRow, str, str, str]  # with what happened, what it says of the lane, and the tone of that
 
@@ -188,7 +188,8 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
         "title": lane_words.TITLES[state],
         "pill": lane_words.PILLS[state],
         "tone": PILL_TONES.get(state, ""),
-        **_lead(past, offer, watched, state),
+        "lead": _lead(offer, watched, state),
+        "advice": lane_words.watching_advice(watched, past.budget) if can_open and state == "watching" else None,
         "answer": lane_words.answer_words(offer) if offer else "",
         "groups": lane_words.group_words(past.spoken, offer) if past.spoken and offer else [],
         "record": lane_words.record_words(offer, bool(past.model)) if offer else "",
@@ -213,7 +214,7 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
         "hidden_authors": hiding_audits(snapshot),
         "watched_sum": lane_words.sum_words(watched),
         "watched_rows": _rows(watched.rows, lane_words.SAYS),
-        "opened": _opened(viewer, snapshot, past, opening, state, now) if opening else None,
+        **(_opened(viewer, snapshot, past, opening, state, now) if opening else {"opened": None}),
     }
 
 
@@ -226,13 +227,12 @@ def _ended(snapshot: Snapshot, past: LanePast, now: datetime) -> dict[str, objec
     return {"ended": ended, "ended_sum": lane_words.sum_words(history, would=False) if history.rows else ""}
 
 
-def _lead(past: LanePast, offer: Offer | None, watched: LaneHistory, state: State) -> dict[str, object]:
-    """Return the first sentence of a lane that only watches, and the advice about one that can be opened."""
-    if state not in OPENS_FROM or offer is None:
-        return {"lead": "It only watches." if state == "nothing" else ""}
-    lead = lane_words.costs_words(offer, len(watched.rows), DAYS)
-    advice = lane_words.watching_advice(watched, past.budget) if state == "watching" else None
-    return {"lead": lead or "It only watches. Nothing would have gone through yet.", "advice": advice}
+def _lead(offer: Offer | None, watched: LaneHistory, state: State) -> str:
+    """Return the first sentence about a lane that only watches."""
+    if state not in ("watching", "nothing"):
+        return ""
+    costs = lane_words.costs_words(offer, len(watched.rows), DAYS, settings.ESTIMATED_AUDIT_SHARE) if offer else ""
+    return costs or "It only watches. Nothing would have gone through yet."
 
 
 def _facts(past: LanePast, offer: Offer | None, state: State, time: TimeSaved) -> list[tuple[str, str]]:
@@ -261,12 +261,12 @@ def _computed(past: LanePast, offer: Offer | None, state: State, training: str) 
 def _opened(
     viewer: object, snapshot: Snapshot, past: LanePast, opening: EstimatedLane, state: State, now: datetime
 ) -> dict[str, object]:
-    """Return what the page shows of an opening: its figures, its audit and what it let through since."""
+    """Return what the page shows of an opening: its figures, its audit and what it let through since, and advice."""
     offer = figures_of(opening)
     history, audit = read.opened_lane(snapshot, past, opening.key, now)
     by = visible(str(opening.person)) if opening.person else "an erased account"
     is_new = timezone.now() <= opening.opened_at + estimated_lanes.UNDO
-    return {
+    shown = {
         "key": opening.key,
         "by": by,
         "since": opening.opened_at.astimezone(UTC).replace(tzinfo=None),
@@ -276,11 +276,12 @@ def _opened(
         "audit": lane_words.audit_words(audit),
         "rows": _rows(history.rows, lane_words.WAS),
         "sum": lane_words.sum_words(history, would=False),
-        "advice": lane_words.open_advice(history, past.budget) if state == "open" else None,
         "arrived": past.opening == opening.key,
         "shut": visible(lane_notice(past.thresholds)) if state == "shut_itself" else "",
         "undoes": is_new and opening.person == viewer,
     }
+    is_open = state == "open"
+    return {"opened": shown} | ({"advice": lane_words.open_advice(history, audit, past.budget)} if is_open else {})
 
 
 def _rows(found: Sequence[LaneRow], says: Mapping[Agreement, str]) -> list[ShownRow]:

@@ -55,8 +55,8 @@ SCOPES: Mapping[str, tuple[str, ...]] = {
 }
 NO_INCIDENT = "No incident has this address, or somebody undid its mark."
 NEVER_MERGED = "This pull request was not merged, so it cannot be an incident."
-NEVER_APPROVED = (
-    "Nobody approved this pull request here, and the fast lane did not let it through: it is no incident of the lane. "
+NOT_LET_THROUGH = (
+    "No approval here and no open fast lane let this pull request through as it was merged, so it is no incident. "
     "If it was approved seconds ago, load this page again."
 )
 PAGE = 50  # rows
@@ -92,14 +92,14 @@ def for_any_maintainer(page: Page) -> Page:
 
 @for_maintainers
 def incident(request: Request, snapshot: Snapshot, key: str) -> HttpResponse:
-    """Show the facts known when a pull request was approved that was later marked bad, and the consequences."""
+    """Show the facts known when a pull request was let through that was later marked bad, and the consequences."""
     mark = find_mark(key)
     require(request, mark.repo_key, Role.MAINTAINER)
     details, subject = as_shown.incident(snapshot, mark.pull_uri, present(snapshot)), _subject(snapshot, mark.pull_uri)
     if subject.state != "merged":
         raise Http404(NEVER_MERGED)
     if details is None:
-        raise Http404(NEVER_APPROVED)
+        raise Http404(NOT_LET_THROUGH)
     newest = newest_outcome(mark.pull_uri) or mark
     hidden = hiding_audits(snapshot, dids=(details.author.did,))
     reasons = [item for item in explain.told_reasons(details.verdict) if not (hidden and "probability" in item.params)]

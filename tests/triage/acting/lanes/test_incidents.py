@@ -129,7 +129,7 @@ def test_one_that_the_open_lane_let_through_opens_its_incident_without_an_approv
     assert address == f"/incident/{Action.objects.latest('pk').key}"
     page = ben.get(address).content.decode()
     assert "<dt>Let through</dt><dd>by the open fast lane, " in page
-    assert "nobody approved it here</dd>" in page
+    assert "no approval of what was merged</dd>" in page
     assert "<dt>Approved by</dt>" not in page
     assert "<dd>Fast lane</dd>" in part(page, "known")
     assert UNNAMED not in page
@@ -143,6 +143,30 @@ def test_one_that_the_open_lane_let_through_opens_its_incident_without_an_approv
     assert "(1 open)" in ben.get("/").content.decode()
     ben.post("/incidents/handle", {"key": address.rpartition("/")[2]})
     assert "(1 open)" not in ben.get("/").content.decode()
+
+
+@pytest.mark.parametrize("what", ["it only watched", "another round was merged", "the audit drew it"])
+def test_what_the_open_lane_did_not_let_through_as_it_was_merged_opens_none(
+    site: ActingSite, ben: Client, what: str
+) -> None:
+    with site.result.store.write() as txn:
+        if what == "it only watched":
+            txn.execute(
+                "insert into shadow_rounds select pull_uri, coalesce(round, 0), coalesce(patch_id, ''), repository_id, "
+                "as_of, 'open', null from current_decisions where pull_uri = ?",
+                [NEXT],
+            )
+        elif what == "the audit drew it":
+            txn.execute("update audit_draws set drawn = true where pull_uri = ?", [NEXT])
+        else:
+            txn.execute("update pull_requests set round = round + 1 where pull_uri = ?", [NEXT])
+    site.publish()
+    if what != "it only watched":
+        assert site.result.value("select count(*) from waved_through where pull_uri = ?", [NEXT])
+    site.merge(NEXT)
+    Action.objects.all().delete()
+    made = mark(site, ben, version=0)
+    assert made == "/", what
 
 
 def test_it_shows_what_was_known_then_and_not_what_is_known_now(site: ActingSite, ben: Client) -> None:

@@ -66,12 +66,31 @@ def test_a_lane_that_watches_is_told_with_its_figures_and_one_choice(ben: Client
     assert "Open at 60 %: 0.1\N{EN DASH}23.9 % of what goes through may be bad (last 12 months, estimate)" in page
     assert "The audit draws 1 in 3 at random, from the first one" in page
     assert "Open the lane Keep watching" in page
-    assert "it would have spared you 20 full readings. Of as many to come about 1 may be bad, at worst 5." in page
+    assert (
+        "it would have spared you about 13 full readings of 20. Of the next 20 about 1.0 may be bad, at worst 4.8."
+        in page
+    )
     assert "Our advice: keep watching. Of 10 settled here 1 would be wrong, more than your budget of 5 %." in page
     assert "20 let through: " in page, "the page has one volume"
     assert "You save the full reading of 20 changes; minutes are not measured" in page
     assert "only with your own model. A model learns from settled pull requests of anybody" in page
     assert "certified." not in page.replace("not certified.", "")
+
+
+def test_where_nothing_can_be_opened_or_somebody_closed_the_lane_no_advice_says_otherwise(
+    ben: Client, site: ActingSite, settings: Settings
+) -> None:
+    assert "Our advice" in text(ben)
+    conditions = settings.LANE_CONDITIONS
+    settings.LANE_CONDITIONS = (*conditions, "certificate")
+    assert "Our advice" not in text(ben), "an estimate opens nothing there"
+    settings.LANE_CONDITIONS = conditions
+    opened(ben, site)
+    assert "Our advice: leave it open" in text(ben)
+    ben.post("/lane/close", {"repo_key": REPO, "because": "we look into it"})
+    page = text(ben)
+    assert "The fast lane is closed by hand" in page
+    assert "Our advice" not in page
 
 
 def test_the_last_thirty_days_are_told_row_by_row_with_what_became_of_each(ben: Client) -> None:
@@ -211,7 +230,9 @@ def test_after_an_opening_the_page_says_since_when_by_whom_and_what_it_let_throu
     drawn = site.result.rows("select count(distinct pull_uri) as n from audit_draws where drawn")[0]["n"]
     assert 0 < drawn < len(OPEN)
     assert f"The audit drew {drawn}: 0 answered, {drawn} wait for an answer." in page
-    assert "Our advice: leave it open, and answer its audits. 0 settled, 0 of them bad: too few to judge." in page
+    assert (
+        "Our advice: leave it open, and answer its audits. 0 settled or audited, none of them bad: too few to" in page
+    )
     assert f"{len(OPEN) - drawn} let through: {len(OPEN) - drawn} not known yet" in page
 
 
