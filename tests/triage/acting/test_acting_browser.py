@@ -207,6 +207,52 @@ def test_a_key_that_comes_before_the_first_change_is_kept_until_it_is_there(
     assert not Action.objects.exists(), "the first key alone is kept"
 
 
+@pytest.mark.parametrize("keys", ["c", "]c", "ac"])
+def test_of_the_keys_before_the_first_change_the_last_one_acts_also_before_the_page_asked_for_it(
+    site: ActingSite, open_page: OpenPage, keys: str
+) -> None:
+    page, held = open_page(client=site.maintainer(ANA, "ana.example")), list[Route]()
+    page.route(re.compile(r"js/page\."), lambda route: held.append(route))
+    page.goto("/", wait_until="commit")
+    page.locator("#open").wait_for()
+    while not held:
+        page.wait_for_timeout(20)
+    for key in keys:
+        page.keyboard.press(key)
+    held[0].continue_()
+    expect(page.locator("#open .say[open] textarea")).to_be_focused()
+    assert not Action.objects.exists()
+
+
+def test_keys_pressed_while_another_change_is_on_its_way_act_on_that_one_and_approve_nothing_unseen(
+    site: ActingSite, open_page: OpenPage
+) -> None:
+    page, held = open_page(client=site.maintainer(ANA, "ana.example")), list[Route]()
+    page.goto("/")
+    expect(approve(page)).to_be_visible()
+    second = page.locator(".row").nth(1)
+    title = second.locator("h3 bdi").inner_text()
+    page.route(re.compile("open="), lambda route: held.append(route))
+    page.locator(".row-link").first.focus()
+    for key in ("j", "a", "]"):
+        page.keyboard.press(key)
+    while len(held) < 2:  # `a` asks for the marked row anew
+        page.wait_for_timeout(20)
+    held[-1].continue_()
+    expect(page.locator("#pull-title")).to_have_text(title)
+    expect(page.locator("#open .kept > summary").first).to_be_focused()
+    page.keyboard.press("k")
+    page.keyboard.press("a")
+    while len(held) < 4:
+        page.wait_for_timeout(20)
+    held[-1].continue_()
+    expect(page.get_by_role("alert")).to_have_text(re.compile("press the key again to approve it"))
+    assert not Action.objects.exists()
+    page.unroute(re.compile("open="))
+    page.keyboard.press("a")
+    expect(page.locator(".row").first).to_contain_text("Approved by you.")
+
+
 def test_after_its_ten_seconds_the_undo_leaves_the_row_and_the_toast_and_the_focus_stays_on_the_row(
     site: ActingSite, open_page: OpenPage
 ) -> None:
