@@ -127,7 +127,8 @@ const press = (like) => document.body.dispatchEvent(new KeyboardEvent("keydown",
 const opening = () => every(":is(.row-link, .offer).htmx-request, #first").some((one) => one.id !== "first" || one.checkVisibility());
 const steps = { n: [".finding", 1], p: [".finding", -1], "]": [".kept > summary", 1], "[": [".kept > summary", -1] };
 const stepped = (key) => {
-  const found = every(`#open .what-side ${steps[key][0]}`).filter((one) => one.checkVisibility());
+  const shown = every(`#open .what-side ${steps[key][0]}`).filter((one) => one.checkVisibility());
+  const found = [".flag", ".review", ":not(.flag, .review)"].flatMap((tone) => shown.filter((one) => one.matches(tone)));
   const next = found[found.indexOf(focused()) + steps[key][1]] ?? found.at(steps[key][1] > 0 ? 0 : -1);
   if (next) next.tabIndex = -1;
   return next;
