@@ -106,6 +106,12 @@ on("click", (event) => {
     target.focus();
   }
   if (target.closest("#theme")) kept.theme = root.dataset.theme = themes[root.dataset.theme];
+  const cancelled = target.matches(".cancel") && target.closest(".say");
+  if (cancelled && !event.ctrlKey && !event.metaKey) {
+    event.preventDefault();
+    cancelled.open = false;
+    cancelled.firstElementChild.focus();
+  }
   const said = target.closest(".say > summary")?.nextElementSibling.querySelector("textarea, button");
   setTimeout(() => said?.focus());
   const { hash } = target.closest(".parts a") ?? {};

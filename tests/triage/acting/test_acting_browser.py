@@ -253,6 +253,31 @@ def test_keys_pressed_while_another_change_is_on_its_way_act_on_that_one_and_app
     expect(page.locator(".row").first).to_contain_text("Approved by you.")
 
 
+FILLED = """all => all.filter((one) => one.checkVisibility()
+  && !["rgb(255, 255, 255)", "rgba(0, 0, 0, 0)"].includes(getComputedStyle(one).backgroundColor))
+  .map((one) => one.innerText)"""
+
+
+def test_an_open_form_has_one_filled_button_and_a_way_out_with_and_without_scripts(
+    site: ActingSite, open_page: OpenPage
+) -> None:
+    ana = site.maintainer(ANA, "ana.example")
+    for scripts in (True, False):
+        page = open_page(client=ana, scripts=scripts)
+        page.goto("/?open=" + quote(OFFERED, safe=""))
+        names = page.locator("summary:visible, button:visible").all_inner_texts()
+        assert sum(name.strip().startswith("More") for name in names) == 1
+        page.locator(".say > summary", has_text="Ask to close").click()
+        form = page.locator(".say[open]")
+        assert page.locator(".actions .button").evaluate_all(FILLED) == ["Ask to close (not sent to Tangled)"]
+        expect(form).to_contain_text("It stays open on Tangled.")
+        form.get_by_role("link", name="Cancel").click()
+        expect(page.locator(".say[open]")).to_have_count(0)
+        expect(page.locator("#pull-title")).to_have_text("Mend the lamp")
+        assert len(page.locator(".actions .button").evaluate_all(FILLED)) == 1
+    assert not Action.objects.exists()
+
+
 def test_after_its_ten_seconds_the_undo_leaves_the_row_and_the_toast_and_the_focus_stays_on_the_row(
     site: ActingSite, open_page: OpenPage
 ) -> None:
@@ -309,7 +334,7 @@ def test_the_offer_to_undo_and_an_error_cover_neither_what_comes_next_nor_each_o
     expect(commands.first).to_be_in_viewport(ratio=1)
     assert commands.evaluate_all(ON_TOP)
     if width == 390:
-        page.get_by_role("button", name="More").click()
+        page.get_by_role("button", name="Actions").click()
     page.locator(".say > summary", has_text="Snooze").click()
     choices = page.locator(".say[open] > div .button")
     expect(choices.first).to_be_focused()

@@ -56,7 +56,7 @@ def test_a_phone_shows_one_part_of_a_pull_request_at_a_time_and_two_buttons_with
     page.set_viewport_size({"width": 390, "height": 900})
     page.goto(OPEN)
     bar, rest = page.locator(".actions"), page.locator("#more-acts")
-    more = bar.get_by_role("button", name="More")
+    more = bar.get_by_role("button", name="Actions")
     expect(bar.locator(".button").filter(visible=True)).to_have_count(3)
     expect(bar.get_by_text("Snooze").first).to_be_hidden()
     more.press("Enter")
@@ -73,7 +73,7 @@ def test_on_a_phone_escape_and_back_lead_to_the_row_and_the_focus_is_never_lost(
 ) -> None:
     page = open_page(390, admin)
     page.goto(OPEN)
-    more = page.locator(".actions").get_by_role("button", name="More")
+    more = page.locator(".actions").get_by_role("button", name="Actions")
     more.press("Enter")
     page.keyboard.press("Escape")
     expect(page.locator("#more-acts")).to_be_hidden()
