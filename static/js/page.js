@@ -38,7 +38,7 @@ on("htmx:afterSwap", ({ detail: { target, requestConfig: { elt } = {} } }) => {
   const key = awaited;
   if (key) setTimeout(() => {
     awaited = "";
-    press({ key, bubbles: true });
+    document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
   });
   if (elt.id === "first") return; // a page that opens moves no focus
   row?.scrollIntoView({ block: "nearest" });
@@ -106,12 +106,6 @@ on("click", (event) => {
     target.focus();
   }
   if (target.closest("#theme")) kept.theme = root.dataset.theme = themes[root.dataset.theme];
-  const cancelled = target.matches(".cancel") && target.closest(".say");
-  if (cancelled && !event.ctrlKey && !event.metaKey) {
-    event.preventDefault();
-    cancelled.open = false;
-    cancelled.firstElementChild.focus();
-  }
   const said = target.closest(".say > summary")?.nextElementSibling.querySelector("textarea, button");
   setTimeout(() => said?.focus());
   const { hash } = target.closest(".parts a") ?? {};
@@ -129,13 +123,12 @@ on("click", (event) => {
 // A key clicks its button, in the row in hand first.
 let before;
 let awaited = ""; // pressed before its pane is there, which is when it acts
-const press = (like) => document.body.dispatchEvent(new KeyboardEvent("keydown", like));
-const opening = () => every(":is(.row-link, .offer).htmx-request, #first").some((one) => one.id !== "first" || one.checkVisibility());
+const opening = () => every(":is(.row-link, .offer).htmx-request, #first").some((one) => one.checkVisibility());
 const steps = { n: [".finding", 1], p: [".finding", -1], "]": [".kept > summary", 1], "[": [".kept > summary", -1] };
 const stepped = (key) => {
-  const shown = every(`#open .what-side ${steps[key][0]}`).filter((one) => one.checkVisibility());
-  const found = [".flag", ".review", ":not(.flag, .review)"].flatMap((tone) => shown.filter((one) => one.matches(tone)));
-  const next = found[found.indexOf(focused()) + steps[key][1]] ?? found.at(steps[key][1] > 0 ? 0 : -1);
+  const [what, step] = steps[key];
+  const found = [".flag", ".review", ":not(.flag, .review)"].flatMap((tone) => every(`#open .what-side ${what}${tone}`)).filter((one) => one.checkVisibility());
+  const next = found[found.indexOf(focused()) + step] ?? found.at(step > 0 ? 0 : -1);
   if (next) next.tabIndex = -1;
   return next;
 };
@@ -251,5 +244,3 @@ on("htmx:historyRestore htmx:afterSettle", ({ detail: { target, requestConfig: {
   const row = elt?.closest("#fresh") && byId(arrived) || (isNew && byId("open")?.checkVisibility() && marked() || byId(last));
   if (isNew && rowOf(focused()) || lost && (row || isNew)) focusRow(row);
 });
-removeEventListener("keydown", noteEarly);
-if (early && focused() === document.body) press(early);

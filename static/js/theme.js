@@ -8,6 +8,3 @@ try {
 } catch {}
 root.dataset.theme = kept.theme ?? "system";
 root.dataset.keys = kept.keys ?? "on";
-let early; // the last key before the page's own script
-const noteEarly = (event) => (early = event);
-addEventListener("keydown", noteEarly);

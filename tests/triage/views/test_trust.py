@@ -116,6 +116,7 @@ def test_a_ring_that_no_seed_reaches_weighs_nothing_and_a_seed_is_named_as_one(
 
 
 def test_a_pull_request_is_explained_from_its_repositorys_seeds(client: Client, world: DrawnWorld) -> None:
+    sign_in(client, "viewer")
     page = text(client, f"/pull/{world.rows[1].uri}")
     assert "If ana.example were compromised, this trust would be gone." in page
     opened = text(client, f"/?open={world.rows[1].uri}")
