@@ -23,7 +23,7 @@ from scoring.queries import read
 from triage.access.oauth.sessions import IN_BROWSER
 from triage.access.permissions import Role, Roles, is_invited, sees_thresholds
 from triage.access.requests import Request
-from triage.access.sign_in import may_read, viewing
+from triage.access.sign_in import may_read, person_of, viewing
 from triage.models import Person
 from triage.presenters.about import operator_told
 from triage.presenters.lane_heads import site_notice
@@ -162,6 +162,7 @@ def frame(request: HttpRequest) -> dict[str, object]:
         "viewer": user if user is not None and user.is_authenticated else None,
         "viewer_invited": user is not None and is_invited(cast(Request, request)),
         "viewer_reads": is_reader,
+        "viewer_is_known": is_reader and person_of(cast(Request, request)) is not None,
         "viewer_asked": len(find_waiting(str(user.did), pinned, timezone.now()))
         if isinstance(user, Person) and pinned
         else 0,

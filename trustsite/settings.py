@@ -126,6 +126,7 @@ STAND_IN_ORIGIN: str | None = None  # http://127.0.0.1:port that answers for eve
 REPORTS_BESIDE = False  # the demo and the replay run backtest and red team while they serve
 WATCH_EVERYTHING = False  # every repository in the input is watched
 DEMO_MAINTAINER: str | None = None  # DID that one click signs in as
+DEMO_CONTRIBUTOR: str | None = None  # another, of somebody without a role
 
 # --- Judging. -----------------------------------------------------------------------------------------
 TRUST: str = env.str("TRUST", "first_passage", validate=check.OneOf(("first_passage", "eigentrust")))

@@ -41,7 +41,7 @@ select count(*) as others, count(*) filter (p.title = t.title) as alike
 from pull_requests t join current_decisions c on c.contributor_id = t.author_id and c.pull_uri <> t.pull_uri
 join pull_requests p on p.pull_uri = c.pull_uri
 semi join watched_repositories w on w.repository_id = c.repository_id
-where t.pull_uri = ?
+where t.pull_uri = ? and not list_contains(?, c.pull_uri)
 """
 SHOWN = 20  # labels of one pull request
 LONGEST = 40  # characters of a name (the forge's own limit) and of a value
@@ -170,13 +170,14 @@ class _Workflow(msgspec.Struct):
     status: str
 
 
-def change_facts(rows: Rows, uri: str) -> ChangeFacts:
+def change_facts(rows: Rows, uri: str, left_out: Sequence[str] = ()) -> ChangeFacts:
+    """Return what is known of a change; of its author's other open ones without those that a list leaves out."""
     merge_counts = rows.rows(FILE_OWNERS, {"uri": uri, "most": OWNERS + 1, "paths": PATHS})
     other_owners = [row for row in merge_counts if not row["own"]][:OWNERS]
     people = People(rows, (row["author_id"] for row in other_owners)).persons
     owners = tuple(FileOwner(people[row["author_id"]], row["merged"]) for row in other_owners)
     own = sum(row["merged"] for row in merge_counts if row["own"])
-    others = rows.row(OPEN_BESIDE, [uri]) or {"others": 0, "alike": 0}
+    others = rows.row(OPEN_BESIDE, [uri, list(left_out)]) or {"others": 0, "alike": 0}
     return ChangeFacts(
         ci_run(rows, uri),
         owners,

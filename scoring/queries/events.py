@@ -1,9 +1,9 @@
 """Read the events of one pull request in order, and how it was judged when it was decided."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from ingest.store.transaction import Rows
 from scoring.pipeline.stored import People, read_verdict
@@ -34,11 +34,12 @@ order by happened_at desc, round desc nulls first limit {MOST}
 JUDGED = """
 select s.*, exists (from shadow_rounds h where h.pull_uri = s.pull_uri and h.round = s.round) as shadow
 from scores s join pull_requests p on p.pull_uri = s.pull_uri
-where s.pull_uri = $uri and p.state in ('merged', 'closed') and s.as_of <= coalesce(p.state_at, p.changed_at)
+where list_contains(?, s.pull_uri) and p.state in ('merged', 'closed') and s.as_of <= coalesce(p.state_at, p.changed_at)
   and not exists (
     from audit_draws d where d.pull_uri = s.pull_uri and d.drawn and not exists (
       from audits a where a.pull_uri = d.pull_uri and a.round = d.round and coalesce(a.patch_id, '') = d.patch_id))
-order by s.data_version desc nulls last, s.as_of desc, s.decided_clock desc limit 1
+qualify row_number() over (
+  partition by s.pull_uri order by s.data_version desc nulls last, s.as_of desc, s.decided_clock desc) = 1
 """
 HIDDEN = "select contributor_id from hidden_people where list_contains(?, contributor_id)"
 
@@ -86,10 +87,12 @@ def events(rows: Rows, uri: str) -> tuple[PullEvent, ...]:
     return tuple(shown)
 
 
-def judged_when_decided(rows: Rows, uri: str) -> PastJudgement | None:
-    """Return the judgement of a merged or closed pull request at that time.
+def judged_when_decided(rows: Rows, uris: Sequence[str]) -> dict[str, PastJudgement]:
+    """Return the judgements of merged or closed pull requests at that time, by at-uri.
 
-    None where there is none or an audit hides it.
+    One that never was or that an audit hides is left out.
     """
-    row: Mapping[str, Any] | None = rows.row(JUDGED, {"uri": uri})
-    return PastJudgement(read_verdict(row), row["as_of"], row["shadow"], row["round"] or 0) if row else None
+    return {
+        row["pull_uri"]: PastJudgement(read_verdict(row), row["as_of"], row["shadow"], row["round"] or 0)
+        for row in rows.rows(JUDGED, [list(uris)])
+    }

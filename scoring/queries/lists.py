@@ -12,6 +12,7 @@ from ingest.store.transaction import Rows
 from scoring.pipeline.interventions import NEWEST, ROUND_KEY, current_approvals
 from scoring.pipeline.stored import People
 from scoring.queries.changes import SEALED
+from scoring.queries.events import PastJudgement, judged_when_decided
 from scoring.queries.people.contributors import outcomes_in_words
 from scoring.queries.queue import KEY, labels
 from scoring.queries.types import IS_NAMED, DueAudit, named_by
@@ -287,6 +288,7 @@ select p.*, r.repo_key, coalesce(r.name, r.repo_key) as name, g.number, true as 
 from pull_requests p join repositories r using (repository_id) left join pull_pages g using (pull_uri)
 left join labels l using (pull_uri) left join marks k using (pull_uri) where list_contains(?, p.pull_uri)
 """
+AUDITED = f"select c.contributor_id from current_decisions c where {SEALED}"
 WATCHED_NAMES = """
 select repo_key, coalesce(name, repo_key) as name from repositories semi join watched_repositories using (repository_id)
 order by name, repo_key
@@ -353,7 +355,10 @@ class SettledQuery:
 
 @dataclass(frozen=True, slots=True)
 class SettledRow:
-    """A merged or closed pull request; `outcome` is in words, `number` is the forge's."""
+    """A merged or closed pull request; `outcome` is in words, `number` is the forge's.
+
+    `judged` is how it was judged when it was decided; None where it was not, or where an audit hides it.
+    """
 
     uri: str
     title: str
@@ -362,6 +367,7 @@ class SettledRow:
     author: Person
     outcome: str
     settled_at: datetime
+    judged: PastJudgement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,6 +427,9 @@ def _settled_rows(rows: Rows, page_rows: Collection[Mapping[str, Any]]) -> tuple
     by_uri = {row["pull_uri"]: row for row in rows.rows(PULLS, [[row["pull_uri"] for row in page_rows]])}
     authors = People(rows, (row["author_id"] for row in by_uri.values())).persons
     outcomes = outcomes_in_words(rows, list(by_uri.values()))
+    # Of an author whose audit waits nothing tells the chance, the past one neither.
+    audited = {row["contributor_id"] for row in rows.rows(AUDITED)}
+    judged = judged_when_decided(rows, [uri for uri, row in by_uri.items() if row["author_id"] not in audited])
     return tuple(
         SettledRow(
             uri=row["pull_uri"],
@@ -430,10 +439,16 @@ def _settled_rows(rows: Rows, page_rows: Collection[Mapping[str, Any]]) -> tuple
             author=authors[row["author_id"]],
             outcome=outcomes[row["pull_uri"]],
             settled_at=page_row["settled_at"],
+            judged=judged.get(row["pull_uri"]),
         )
         for page_row in page_rows
         if (row := by_uri.get(page_row["pull_uri"]))
     )
+
+
+def settled_outcomes(rows: Rows, uris: Sequence[str]) -> dict[str, str]:
+    """Return in words how these merged or closed pull requests ended, as the list of them says, by at-uri."""
+    return outcomes_in_words(rows, list(rows.rows(PULLS, [list(uris)])))
 
 
 def unmarked_merges(

@@ -15,6 +15,7 @@ from scoring.queries.types import QueueSort
 TURN = 3  # each third place goes to the first-timer who has waited longest
 UNKNOWN_CHANCE = 0.5  # of an author whose chance is unknown or hidden
 LIFT_DAYS, MOST_LIFT = 21, 5  # each three weeks of waiting count as a tenth of need, at most five times
+DIGITS = 9  # of a chance; what is smaller differs between two passes over the same evidence
 FINDING = 0.4  # content risk of a finding of medium severity or worse
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -54,7 +55,7 @@ def order_lane(waiting: Waiting, sort: QueueSort, verdicts: int) -> Positions:
     if sort == "need":
         keys = _need_keys(waiting)
     elif sort == "lowest":
-        keys = [waiting.opened_at, waiting.chance]  # NaN sorts last
+        keys = [waiting.opened_at, np.round(waiting.chance, DIGITS)]  # NaN sorts last
     else:
         age = waiting.opened_at.astype(np.int64)
         keys = [-age if sort == "newest" else age]
@@ -97,7 +98,7 @@ def need_band(chance: Floats, risk: Floats) -> Floats:
     """
     known, bad = np.where(np.isnan(chance), UNKNOWN_CHANCE, chance), np.nan_to_num(risk)
     clean = np.where(bad >= FINDING, known * (1.0 - bad), np.minimum(known, 1.0 - bad))
-    return np.minimum(np.round(100 * (1.0 - clean)) // 10, 9)
+    return np.minimum(np.round(np.round(100 * (1.0 - clean), DIGITS - 2)) // 10, 9)
 
 
 def _with_first_timers(waiting: Waiting, order: Positions, verdicts: int) -> Positions:

@@ -72,6 +72,7 @@ from scoring.queries.lists import (
     quiet,
     row_states,
     settled,
+    settled_outcomes,
     subjects,
     taken_keys,
     unmarked_merges,

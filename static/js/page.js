@@ -36,18 +36,23 @@ on("htmx:afterSwap", ({ detail: { target, requestConfig: { elt } = {} } }) => {
   if (!elt || target.id !== "open" && !elt.matches(target.id === row?.id ? ".slot" : ".offer")) return;
   choose(row);
   const key = awaited;
-  const opens = elt.id === "first"; // a page that opens moves no focus
-  if (key && (opens || "cru".includes(key))) setTimeout(() => {
+  if (key) setTimeout(() => {
     awaited = "";
     document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
   });
-  if (opens) return;
+  if (elt.id === "first") return; // a page that opens moves no focus
   row?.scrollIntoView({ block: "nearest" });
   const at = focused();
   if (rowOf(at) || at === document.body || !at.checkVisibility()) focusRow(row);
   if (!row?.checkVisibility()) scrollTo(0, 0);
 });
-on("htmx:afterRequest", () => setTimeout(() => every(":is(.row-link, .offer).htmx-request")[0] || (awaited = "")));
+on("htmx:afterRequest", ({ detail: { elt, successful } }) => {
+  if (elt.id === "first" && !successful) {
+    elt.textContent = byId("problem").dataset.failed;
+    elt.id = "";
+  }
+  setTimeout(() => opening() || (awaited = ""));
+});
 
 // What is typed stays until it is sent.
 const forget = (form) => every("[data-draft]", form).forEach(({ dataset }) => delete drafts[dataset.draft]);
@@ -117,11 +122,13 @@ on("click", (event) => {
 
 // A key clicks its button, in the row in hand first.
 let before;
-let awaited = "";
+let awaited = ""; // pressed before its pane is there, which is when it acts
+const opening = () => every(":is(.row-link, .offer).htmx-request, #first").some((one) => one.checkVisibility());
 const steps = { n: [".finding", 1], p: [".finding", -1], "]": [".kept > summary", 1], "[": [".kept > summary", -1] };
 const stepped = (key) => {
-  const found = every(`#open .what-side ${steps[key][0]}`).filter((one) => one.checkVisibility());
-  const next = found[found.indexOf(focused()) + steps[key][1]] ?? found.at(steps[key][1] > 0 ? 0 : -1);
+  const [what, step] = steps[key];
+  const found = [".flag", ".review", ":not(.flag, .review)"].flatMap((tone) => every(`#open .what-side ${what}${tone}`)).filter((one) => one.checkVisibility());
+  const next = found[found.indexOf(focused()) + step] ?? found.at(step > 0 ? 0 : -1);
   if (next) next.tabIndex = -1;
   return next;
 };
@@ -131,12 +138,12 @@ const keyed = (key) => {
     const rows = every(".row[id]");
     return rows[row ? rows.indexOf(row) + (key === "j" ? 1 : -1) : 0]?.querySelector(".row-link");
   }
-  if (key in steps && byId("open")) return stepped(key);
+  if (key in steps && byId("open")) return opening() ? undefined : stepped(key);
   const found = every(`[data-key~="${CSS.escape(key)}"]`).filter((one) => key.length === 2 || one.checkVisibility());
   const wanted = found.find((one) => row?.contains(one)) ?? found.find((one) => !rowOf(one));
   const pull = wanted?.closest(".pull");
   if (!row || !pull || pull.dataset.row === row.id) return wanted;
-  awaited = key; // its own pane first; meanwhile no letter is a key
+  awaited = key; // its own pane first
   return row.querySelector(".row-link");
 };
 on("keydown", (event) => {
@@ -155,14 +162,16 @@ on("keydown", (event) => {
   if (leaves && (closeMenu() || types || say)) return (types || say) && (target.blur(), focusRow(current()));
   if (types || root.dataset.keys === "off" || (event.repeat && !"jk".includes(key))) return; // held, `a` approves one
   if (key === "u" && every(".offer.htmx-request")[0]) awaited = key;
-  if (awaited) return;
+  if (awaited && "cru".includes(awaited)) return; // its text, or a slip
+  if (key.length < 2) awaited = "";
   const name = before === "g" ? `g${key}` : key;
   const wanted = keyed(name);
   before = key;
-  if (!wanted && key.length < 2 && every("#first.htmx-request")[0]) awaited = key;
+  if (!wanted && key.length < 2 && opening()) awaited = key;
   if (!wanted) return leaves && focusRow(current());
   event.preventDefault();
-  const { why } = wanted.dataset;
+  const isUnseen = !event.isTrusted && wanted.matches("button[value=approve]");
+  const why = isUnseen ? byId("problem").dataset.unseen : wanted.dataset.why;
   warn(why);
   if (why) return;
   const moves = "jk".includes(name);

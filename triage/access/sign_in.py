@@ -366,10 +366,11 @@ def sign_out(request: Request) -> HttpResponse:
 
 
 def demo_sign_in(request: Request) -> HttpResponse:
-    """Sign in as the demo's maintainer; only where DEMO_MAINTAINER is set, only from this machine, only by POST."""
-    if settings.DEMO_MAINTAINER is None:
+    """Sign in as the demo's maintainer, or `as` its contributor; only in the demo, from this machine, by POST."""
+    did = settings.DEMO_CONTRIBUTOR if request.POST.get("as") == "contributor" else settings.DEMO_MAINTAINER
+    if did is None:
         raise Http404("This site does not run the demo.")
-    return _demo_sign_in(request, settings.DEMO_MAINTAINER)
+    return _demo_sign_in(request, did)
 
 
 @never_cache
@@ -473,6 +474,7 @@ def _render_page(
         "claims": CLAIM in request.session,
         "has_admin": has_admin() or bool(settings.STAGED),  # a demo asks nobody to begin it
         "demo": settings.DEMO_MAINTAINER is not None and is_local(request),
+        "demo_contributor": settings.DEMO_CONTRIBUTOR is not None and is_local(request),
     }
     response = render(request, template, context, status=problem.status if problem else 200)
     if problem and problem.wait:

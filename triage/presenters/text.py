@@ -263,10 +263,17 @@ def spoken(score: ContributorScore) -> str:
     return " ".join(briefing(score.newest, "change", score.shadow))
 
 
+NOT_LOOKED_UP = {"L": "Not", "l": "not"}
 MEASURE_WORDS: dict[Measure, str] = {
     "first_passage": "trust that flows along vouches",
     "eigentrust": "trust by EigenTrust, the baseline, which people can raise by their own vouches",
 }
+
+
+def recorded_words(words: str) -> str:
+    """Return words of a judgement for a recording, where a look-up without an answer was never made."""
+    said = "{} looked up in a recording"
+    return re.sub(r"([Ll])ook-ups? under way", lambda found: said.format(NOT_LOOKED_UP[found[1]]), words)
 
 
 def trust_sentences(explanation: TrustExplanation) -> tuple[str, ...]:

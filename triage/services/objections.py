@@ -151,7 +151,7 @@ def sentences(did: str, pull_uri: str, repo_key: str, repository: str) -> tuple[
     if not is_any(OBJECTED, did, pull_uri):
         return ()
     subject = Q(pull_uri=pull_uri) | Q(pull_uri="", repo_key__in=(repo_key, ""))
-    objections = Objection.objects.filter(subject, did=did).order_by("-made_at")[:5]
+    objections = Objection.objects.filter(subject, did=did).order_by("-made_at", "-pk")[:5]
     return tuple(_sentence(objection, repository) for objection in objections)
 
 

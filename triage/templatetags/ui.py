@@ -13,6 +13,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from scoring.formatting import percent, percent_in_full, percent_interval, risk_percent, trust_figure
+from scoring.queries.read import PastJudgement
 from scoring.types import Estimate, Measure
 from triage.forms.filters import Bucket, LeaderboardFilters, ListFilters, QueueFilters
 from triage.presenters import about
@@ -127,9 +128,26 @@ def lines(text: str) -> SafeString:
 
 
 @register.simple_tag
-def row_line(item: rows.RowView, act: RowActs | None, opened: str = "") -> SafeString:
-    """Draw the line of a row."""
+def row_line(item: rows.RowView, act: RowActs | None, opened: str, is_known: bool) -> SafeString:
+    """Draw the line of a row; where nobody knows the viewer, without what it says about people."""
+    if not is_known:
+        item, act = rows.without_people(item), None
     return row_lines.draw_line(row_lines.row_line(item, act, opened))
+
+
+register.filter("lane_alone", pills.lane_pill)
+
+
+@register.filter
+def recorded(sentence: str) -> str:
+    """Return words of a judgement; on a recording they say that nothing is looked up."""
+    return words.recorded_words(sentence) if settings.STREAM_CLOCK else sentence
+
+
+@register.filter
+def past_pill(judged: PastJudgement) -> pills.Pill:
+    """Return the lane and the chance that a pull request had when it was decided."""
+    return pills.pill(judged.verdict, judged.shadow)
 
 
 @register.filter

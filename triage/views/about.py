@@ -24,7 +24,7 @@ from scoring.pipeline.interventions import DAYS
 from scoring.queries import read
 from triage.access import throttle
 from triage.access.requests import Request
-from triage.access.sign_in import may_read
+from triage.access.sign_in import may_read, person_of
 from triage.api import api
 from triage.context import present
 from triage.forms.filters import QueueFilters
@@ -86,13 +86,14 @@ def find(request: Request) -> HttpResponse:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A pull request that was found; `search` opens its row for who may read, "" where there is none.
+    """A pull request that was found; for who may read, `address` is its page, and `outcome` says how it ended.
 
     `is_asked`: something waits here for its author's answer. `is_own`: its author is signed in.
     """
 
     pull: read.Here
-    search: str
+    address: str
+    outcome: str
     on_author: bool
     is_asked: bool
     is_own: bool
@@ -102,8 +103,16 @@ def _shown(request: Request, found: read.Here, reads: bool, on_author: bool) -> 
     author, is_open = found.uri.removeprefix("at://").partition("/")[0], found.state == "open"
     asked = find_waiting(author, request.snapshot, timezone.now()) if is_open and request.snapshot else {}
     is_own = isinstance(request.user, Person) and request.user.did == author
-    search = QueueFilters().opening(found.uri) if is_open and reads else ""
-    return Found(found, search, on_author, found.uri in asked, is_own)
+    if not reads or request.snapshot is None:
+        return Found(found, "", "", on_author, found.uri in asked, is_own)
+    row = reverse("queue") + QueueFilters().opening(found.uri)
+    address = row if is_open else reverse("history", args=[found.uri])
+    outcome = (
+        ""
+        if is_open or person_of(request) is None
+        else read.settled_outcomes(request.snapshot, [found.uri]).get(found.uri, "")
+    )
+    return Found(found, address, outcome, on_author, found.uri in asked, is_own)
 
 
 def _seconds_to_wait(request: Request) -> int:

@@ -174,7 +174,7 @@ def callback(request: Request) -> HttpResponse:
 def sessions(request: Request) -> HttpResponse:
     """List the sessions of the signed-in person, each with what it may do, and a button that ends it."""
     person = signed_in(request)
-    live = OAuthSession.objects.filter(person=person, ended_at=None).order_by("-made_at")
+    live = OAuthSession.objects.filter(person=person, ended_at=None).order_by("-made_at", "-pk")
     context = {"sessions": live, "this": request.session.get(IN_BROWSER, "")}
     return render(request, "sign_in/sessions.html", context)
 

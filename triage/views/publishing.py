@@ -33,7 +33,7 @@ def publishing(request: Request) -> HttpResponse:
         "points": points_spent(now, timedelta(hours=1)),
         "most_points": HOUR,
         "repositories": read.watched_repositories(request.snapshot) if request.snapshot else (),
-        "refused": PublishedRecord.objects.exclude(problem="").order_by("-changed_at")[:SHOWN],
+        "refused": PublishedRecord.objects.exclude(problem="").order_by("-changed_at", "pk")[:SHOWN],
         "authority": settings.LEXICON_AUTHORITY,
         "lane_label": DEFINITION if settings.LANE_LABEL else "",
         "definition": label_definition(),

@@ -377,11 +377,12 @@ with reverted as (
 select s.*, c.* exclude (contributor_id, probability) from placed c
 join current_scores s on s.contributor_id = c.contributor_id and s.repository_id = 0 order by {{order}}
 """
+# Digits of a chance beyond the ninth differ between two passes over the same evidence.
 LEADERBOARD_ORDER: Mapping[LeaderboardSort, str] = {
-    "score": "c.probability {} nulls last, merged desc, did",
-    "merged": "merged {}, c.probability desc nulls last, did",
-    "reverts": "reverts {}, c.probability desc nulls last, did",
-    "hops": "distance {} nulls last, c.probability desc nulls last, did",
+    "score": "round(c.probability, 9) {} nulls last, merged desc, did",
+    "merged": "merged {}, round(c.probability, 9) desc nulls last, did",
+    "reverts": "reverts {}, round(c.probability, 9) desc nulls last, did",
+    "hops": "distance {} nulls last, round(c.probability, 9) desc nulls last, did",
 }
 # The number that is shown in the column: who has the same one shares a rank. Who has none, or too few settled to tell,
 # has no rank.

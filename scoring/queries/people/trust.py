@@ -252,7 +252,9 @@ def vouches_worth_making(rows: Rows, did: str, repositories: Sequence[str], poli
 
 def seeds_in_force(rows: Rows, repository: int) -> tuple[Person, ...]:
     seeds = rows.rows(SEEDS_IN_FORCE, [repository])
-    return tuple(sorted((Person(row["did"], display_name(row)) for row in seeds), key=lambda seed: seed.name))
+    return tuple(
+        sorted((Person(row["did"], display_name(row)) for row in seeds), key=lambda seed: (seed.name, seed.did))
+    )
 
 
 def _from_seeds(rows: Rows, person: int, repository: str | None, policy: Policy) -> VouchesWorth | None:

@@ -260,14 +260,15 @@ def test_what_stands_is_what_applying_each_record_in_its_order_leaves(
 
 
 def test_what_its_author_has_open_beside_it_is_counted_with_what_has_the_same_title(world: Result) -> None:
-    def beside(uri: str) -> tuple[int, int]:
+    def beside(uri: str, *left_out: str) -> tuple[int, int]:
         with world.store.read() as rows:
-            return read.change_facts(rows, uri).beside
+            return read.change_facts(rows, uri, left_out).beside
 
     assert (beside(OFFERED), beside(SECOND)) == ((0, 0), (1, 0))
     with world.store.write() as txn:
         txn.execute("update pull_requests set title = 'The same' where pull_uri in (?, ?)", [SECOND, THIRD])
     assert beside(SECOND) == (1, 1)
+    assert beside(SECOND, THIRD) == (0, 0), "the list that the count leads to leaves it out"
     assert beside_words(ChangeFacts(None, (), 0, beside=(5, 3))) == "5 more open by them, 3 with this title"
     assert beside_words(ChangeFacts(None, (), 0, beside=(1, 1))) == "1 more open by them, with this title"
     assert beside_words(ChangeFacts(None, (), 0)) == ""

@@ -109,6 +109,24 @@ def test_nobody_stands_above_a_finding_only_because_they_wait(lane: Waiting) -> 
         assert (need[above] > need[one]).all()
 
 
+@pytest.mark.parametrize("sort", ["need", "lowest"])
+def test_what_two_passes_compute_differently_in_the_last_digits_moves_no_row(sort: str) -> None:
+    once = [
+        known(0.445, 0.1, 1),
+        known(0.445, 0.1, 2),
+        known(0.805, 0.45, 3),
+        known(0.605, 0.0, 4),
+        known(0.605, 0.0, 4),
+    ]
+    orders = set()
+    for noise in (0.0, 1e-15, -1e-15):
+        lane = waiting(*once)
+        signs = np.array([1, -1, 1, -1, 1])
+        again = replace(lane, chance=lane.chance + noise * signs, risk=lane.risk - noise * signs)
+        orders.add(tuple(order_lane(again, sort, 0)))  # ty: ignore[invalid-argument-type]
+    assert len(orders) == 1
+
+
 @EXAMPLES
 @given(LANE, VERDICTS, st.sampled_from(["need", "lowest", "oldest", "newest"]))
 def test_every_order_shows_each_pull_request_once(lane: Waiting, verdicts: int, sort: str) -> None:

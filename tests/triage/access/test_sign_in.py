@@ -11,10 +11,12 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from triage.access import sign_in, tokens
+from triage.access.permissions import Role, roles_of
 from triage.access.sign_in import SignInProblem, check_link, issue_link, use_link
 from triage.models import Person, SignInMethod
 
 ANA = "did:plc:ana222222222222222222222"
+MALLORY = "did:plc:mallory2222222222222222"
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ELSEWHERE = [
     "https://evil.example/",
@@ -259,6 +261,25 @@ def test_the_demo_signs_in_with_one_click(client: Client, settings: Settings, ho
     answer = client.post(reverse("demo_sign_in"), {"next": "/dashboard"}, headers={"host": host})
     assert (answer.status_code, answer["Location"]) == (302, "/dashboard")
     assert signed_in_as(client) == str(Person.objects.get(did=ANA).pk)
+
+
+def test_in_the_demo_one_click_shows_it_as_a_contributor_without_any_role(client: Client, settings: Settings) -> None:
+    settings.DEMO_MAINTAINER, settings.DEMO_CONTRIBUTOR, local = ANA, MALLORY, {"host": "localhost"}
+    assert "Look at it as a contributor" in client.get(reverse("sign_in"), headers=local).text
+    client.post(reverse("demo_sign_in"), {"as": "contributor"}, headers=local)
+    person = Person.objects.get(did=MALLORY)
+    assert signed_in_as(client) == str(person.pk)
+    assert roles_of(person).highest() == Role.NOBODY
+    settings.DEMO_CONTRIBUTOR = None
+    client.logout()
+    assert client.post(reverse("demo_sign_in"), {"as": "contributor"}, headers=local).status_code == 404
+
+
+def test_whoever_sent_a_pull_request_reads_there_how_to_get_further(client: Client, settings: Settings) -> None:
+    page = client.get(reverse("sign_in")).text
+    assert reverse("find") in page
+    assert "ask the maintainers of its repository for a private link" in page
+    assert "your own AT Protocol account" not in page
 
 
 def test_the_demo_signs_nobody_in_by_get(client: Client, settings: Settings) -> None:

@@ -207,6 +207,72 @@ def test_a_key_that_comes_before_the_first_change_is_kept_until_it_is_there(
     assert not Action.objects.exists(), "the first key alone is kept"
 
 
+@pytest.mark.parametrize("keys", ["c", "]c", "ac"])
+def test_of_the_keys_before_the_first_change_the_last_one_acts_also_before_the_page_asked_for_it(
+    site: ActingSite, open_page: OpenPage, keys: str
+) -> None:
+    page = open_page(client=site.maintainer(ANA, "ana.example"))
+    page.goto("/", wait_until="domcontentloaded")
+    for key in keys:
+        page.keyboard.press(key)
+    expect(page.locator("#open .say[open] textarea")).to_be_focused()
+    assert not Action.objects.exists()
+
+
+def test_keys_pressed_while_another_change_is_on_its_way_act_on_that_one_and_approve_nothing_unseen(
+    site: ActingSite, open_page: OpenPage
+) -> None:
+    page, held = open_page(client=site.maintainer(ANA, "ana.example")), list[Route]()
+    page.goto("/")
+    expect(approve(page)).to_be_visible()
+    second = page.locator(".row").nth(1)
+    title = second.locator("h3 bdi").inner_text()
+    page.route(re.compile("open="), lambda route: held.append(route))
+    page.locator(".row-link").first.focus()
+    for key in ("j", "a", "]"):
+        page.keyboard.press(key)
+    while len(held) < 2:  # `a` asks for the marked row anew
+        page.wait_for_timeout(20)
+    held[-1].continue_()
+    expect(page.locator("#pull-title")).to_have_text(title)
+    expect(page.locator("#open .kept > summary").first).to_be_focused()
+    page.keyboard.press("k")
+    page.keyboard.press("a")
+    while len(held) < 4:
+        page.wait_for_timeout(20)
+    held[-1].continue_()
+    expect(page.get_by_role("alert")).to_have_text(re.compile("press the key again to approve it"))
+    assert not Action.objects.exists()
+    page.unroute(re.compile("open="))
+    page.keyboard.press("a")
+    expect(page.locator(".row").first).to_contain_text("Approved by you.")
+
+
+FILLED = """all => all.filter((one) => one.checkVisibility()
+  && !["rgb(255, 255, 255)", "rgba(0, 0, 0, 0)"].includes(getComputedStyle(one).backgroundColor))
+  .map((one) => one.innerText)"""
+
+
+def test_an_open_form_has_one_filled_button_and_a_way_out_with_and_without_scripts(
+    site: ActingSite, open_page: OpenPage
+) -> None:
+    ana = site.maintainer(ANA, "ana.example")
+    for scripts in (True, False):
+        page = open_page(client=ana, scripts=scripts)
+        page.goto("/?open=" + quote(OFFERED, safe=""))
+        names = page.locator("summary:visible, button:visible").all_inner_texts()
+        assert sum(name.strip().startswith("More") for name in names) == 1
+        page.locator(".say > summary", has_text="Ask to close").click()
+        form = page.locator(".say[open]")
+        assert page.locator(".actions .button").evaluate_all(FILLED) == ["Ask to close (not sent to Tangled)"]
+        expect(form).to_contain_text("It stays open on Tangled.")
+        form.get_by_role("link", name="Cancel").click()
+        expect(page.locator(".say[open]")).to_have_count(0)
+        expect(page.locator("#pull-title")).to_have_text("Mend the lamp")
+        assert len(page.locator(".actions .button").evaluate_all(FILLED)) == 1
+    assert not Action.objects.exists()
+
+
 def test_after_its_ten_seconds_the_undo_leaves_the_row_and_the_toast_and_the_focus_stays_on_the_row(
     site: ActingSite, open_page: OpenPage
 ) -> None:
@@ -263,7 +329,7 @@ def test_the_offer_to_undo_and_an_error_cover_neither_what_comes_next_nor_each_o
     expect(commands.first).to_be_in_viewport(ratio=1)
     assert commands.evaluate_all(ON_TOP)
     if width == 390:
-        page.get_by_role("button", name="More").click()
+        page.get_by_role("button", name="Actions").click()
     page.locator(".say > summary", has_text="Snooze").click()
     choices = page.locator(".say[open] > div .button")
     expect(choices.first).to_be_focused()

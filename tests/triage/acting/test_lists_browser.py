@@ -26,7 +26,7 @@ def titles(page: Page) -> list[str]:
 
 
 def open_more(page: Page) -> None:
-    """What stands behind "More" in the head of the list."""
+    """What stands behind "Filters, lists" in the head of the list."""
     page.locator(".list .menu summary").click()
 
 

@@ -77,6 +77,16 @@ def test_without_a_network_nothing_is_done_and_the_key_is_pressed_again_on_the_s
     assert Action.objects.count() == 1
 
 
+def test_a_first_change_that_does_not_come_says_so_and_holds_back_no_key(enter: Enter) -> None:
+    page = enter()
+    page.route("**open=**", lambda route: route.abort("internetdisconnected"))
+    page.goto("/")
+    expect(page.locator("#open")).to_contain_text("The server cannot be reached or could not answer.")
+    page.unroute("**open=**")
+    press_keys(page, "c j c")
+    expect(page.locator("#open .say[open] textarea")).to_be_focused()
+
+
 def test_what_the_page_sends_by_itself_does_not_take_a_failure_off_the_screen(enter: Enter) -> None:
     page, held = enter(), list[Route]()
     page.route("**/look", lambda route: held.append(route))

@@ -17,6 +17,7 @@ from tests.pipeline import UNAUDITED
 from tests.scoring.explain.test_plain import Watched
 from tests.triage.worlds.acting_site import ActingSite
 from tests.triage.worlds.lane_site import NEXT, lane_site
+from tests.triage.worlds.pages_world import sign_in
 from triage.presenters.about import HELP, PLACES, help_for, sections
 from triage.views.about import facts_from_settings
 
@@ -56,6 +57,7 @@ def about(settings: Settings, **changes: object) -> str:
 
 
 def test_every_number_of_a_page_has_its_sentence_there(site: ActingSite, client: Client) -> None:
+    sign_in(client, "viewer")
     for place, path in PATHS.items():
         page = shown(client, path)
         for name, _ in help_for(place, 14, 0.05):
@@ -76,6 +78,7 @@ def test_every_figure_of_what_is_stored_and_the_tiles_of_the_queue_are_explained
 
 
 def test_help_opens_without_scripts_or_a_pointer_that_hovers(site: ActingSite, client: Client) -> None:
+    sign_in(client, "viewer")
     page = shown(client, "/")
     assert page.count('<details class="help">') == 1
     assert shown(client, PATHS["panel"]).count('<details class="help">') == 2, "that of the list and that of the pane"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pytest_django import Settings
 
 from scoring.queries import read
 from scoring.queries.progress import LEAST_ACCOUNTS, LEAST_SECONDS, FirstReading, seconds_left
@@ -17,12 +18,22 @@ from tests.scoring.small import OFFERED, settled, take
 from triage.models import Action, ContributorLink, Objection
 from triage.presenters.queue.rows import ForgePlace, forge_place
 from triage.presenters.setup import choices, minutes_words, progress_of, read_ticks
+from triage.templatetags.ui import recorded
 from triage.views.people.people import CODES, told_details, what_words
 
 
 def test_what_was_done_is_said_in_words_and_an_unknown_kind_as_it_is_stored() -> None:
     assert what_words("lane.closed") == "Closed the fast lane"
     assert what_words("something.new") == "something.new"
+
+
+def test_only_on_a_recording_is_an_unanswered_look_up_called_one_that_was_never_made(settings: Settings) -> None:
+    said, first = "Look-up under way: the result of CI.", "New here; look-ups under way"
+    settings.STREAM_CLOCK = False
+    assert (recorded(said), recorded(first)) == (said, first)
+    settings.STREAM_CLOCK = True
+    assert recorded(said) == "Not looked up in a recording: the result of CI."
+    assert recorded(first) == "New here; not looked up in a recording"
 
 
 def test_identifiers_and_empty_values_are_left_out() -> None:

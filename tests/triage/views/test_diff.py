@@ -19,6 +19,7 @@ from tests.scoring.pipeline.offered_world import BLOBS, SECOND, a_new_round
 from tests.scoring.small import OFFERED
 from tests.triage.worlds.acting_site import ActingSite, acting_site, invited, signed_in
 from tests.triage.worlds.lane_site import NEXT, lane_site
+from tests.triage.worlds.pages_world import reader
 
 pytestmark = pytest.mark.django_db
 BEN = "did:plc:" + "3" * 24
@@ -108,8 +109,8 @@ def test_each_finding_leads_to_its_line_wherever_the_change_is_shown(site: Actin
         )
     site.publish()
     for page in (
-        text_of(anybody(), f"/pull/{OFFERED}"),
-        text_of(anybody(), f"/?open={quote(OFFERED)}"),
+        text_of(reader(), f"/pull/{OFFERED}"),
+        text_of(reader(), f"/?open={quote(OFFERED)}"),
         text_of(anybody()),
     ):
         link = re.search(r'class="chip" href="#(at-[^"]*)">[^<]*a\.py:2</a>', page)
@@ -123,7 +124,7 @@ def test_a_flag_of_a_model_is_told_under_its_line(site: ActingSite) -> None:
     with site.result.store.write() as txn:
         txn.execute("update content_reviews set reviewer = 'claude-sonnet-4-6', findings = '[]', flags = ?", [flag])
     site.publish()
-    page = text_of(anybody(), f"/pull/{OFFERED}")
+    page = text_of(reader(), f"/pull/{OFFERED}")
     line, told = page.index("print"), page.index("Look.", page.index('class="told"'))
     assert line < told
     assert "a.py:2" in page

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 import pytest
 from django.core.cache import cache
 from django.test import Client
+from django.urls import reverse
 from hypothesis import HealthCheck, given
 from hypothesis import settings as tries
 from hypothesis import strategies as st
@@ -25,6 +26,7 @@ from tests.ingest.stream.frames import ANA, MALLORY, MARA, SEED, STRANGER, at, p
 from tests.pipeline import Result, prepared
 from tests.triage.axe import violations
 from tests.triage.conftest import OpenPage
+from tests.triage.worlds.pages_world import sign_in
 from tests.triage.worlds.small_site import CABIN, OFFERED, frames_of_it, play
 from triage.access.throttle import LIMIT
 from triage.presenters.about import operator_told
@@ -188,12 +190,12 @@ def test_a_regular_is_told_how_soon_regulars_hear_back(world: Result, monkeypatc
     assert "first-timers" not in told
 
 
-def test_a_hit_leads_to_its_open_row_where_the_reader_may_see_it(world: Result, settings: Settings) -> None:
+def test_a_hit_leads_to_its_open_row_where_the_reader_may_see_it(world: Result) -> None:
     client = shown(world)
     closed = ask(client, OFFERED)
     assert "?open=" not in closed.content.decode().partition("<main")[2]
     assert "This page tells no more. Your own page says why your pull request waits, what was" in main(closed)
-    settings.PUBLIC_READ = True
+    sign_in(client, "viewer")
     page = ask(client, "mend the").content.decode()
     ((address, name),) = re.findall(r'href="(/\?open=[^"]+)"><bdi>([^<]+)</bdi></a> <bdi>\(lantern #12\)', page)
     assert name == "Mend the lamp", "whoever reads the inbox knows it by its title"
@@ -210,6 +212,22 @@ def test_a_hit_that_is_decided_leads_to_no_row(world: Result, settings: Settings
     sql(world, "update pull_requests set state = 'closed', state_at = ? where pull_uri = ?", at(60), OFFERED)
     closed = ask(shown(world), PAGE).content.decode().partition("<main")[2]
     assert ("It was closed on" in closed, "?open=" in closed) == (True, False), "no row is open"
+
+
+def test_a_decided_hit_has_its_title_its_page_and_how_it_ended_for_who_may_read_and_for_nobody_else(
+    world: Result,
+) -> None:
+    sql(world, "update pull_requests set state = 'closed', state_at = ? where pull_uri = ?", at(60), OFFERED)
+    client = shown(world)
+    told = main(ask(client, PAGE))
+    assert "Mend the lamp" not in told
+    assert "not merged" not in told
+    sign_in(client, "viewer")
+    page = ask(client, PAGE).content.decode()
+    assert f'href="{reverse("history", args=[OFFERED])}"' in page
+    told = " ".join(main(ask(client, PAGE)).split())
+    assert "Mend the lamp" in told
+    assert re.search(r"It was closed on [^:]+: not merged", told)
 
 
 def test_a_few_letters_and_the_same_number_elsewhere_find_nothing(world: Result) -> None:
@@ -358,7 +376,7 @@ def test_a_site_that_names_nobody_and_a_demo_say_so(name: str, contact: str, sta
 def test_in_a_real_browser_it_is_found_with_and_without_scripts(open_page: OpenPage, scripts: bool) -> None:
     page = open_page(390, scripts=scripts)
     page.goto("/sign-in")
-    page.get_by_role("link", name="Find it here").click()
+    page.get_by_role("link", name="Find it by its address").click()
     page.get_by_label("Address or title of the pull request, or your handle").fill(OFFERED)
     page.get_by_role("button", name="Find").click()
     page.get_by_text("is here since").wait_for()

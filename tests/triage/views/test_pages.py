@@ -110,6 +110,7 @@ def test_an_open_row_shows_who_and_what_and_closes_by_its_own_link(client: Clien
 def test_an_open_row_says_what_others_tell_of_the_upstream(
     client: Client, world: DrawnWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    sign_in(client, "viewer")
     address = f"/?open={quote(OPENED)}"
     assert "<dt>Upstream</dt>" not in text_of(client, address)
     card = read.Signal("OpenSSF Scorecard 6.4 of 10 <b>", "read", "scorecard.dev", "https://scorecard.dev/")
@@ -130,7 +131,29 @@ def test_what_is_not_open_here_is_said_in_the_pane(client: Client, world: DrawnW
     assert "No such pull request is open here, or its repository is not watched." in page
 
 
+@pytest.mark.parametrize("path", ["/", "/?sort=lowest", f"/?open={quote(OPENED)}", f"/pull/{OPENED}"])
+def test_whoever_is_not_signed_in_sees_changes_and_lanes_and_nothing_of_any_person(
+    client: Client, world: DrawnWorld, path: str
+) -> None:
+    page = text_of(client, path).partition("<main")[2].partition("<footer")[0]
+    page = re.sub(r'<details class="help">.*?</details>', "", page, flags=re.S)
+    words = unescape(re.sub(r"<[^>]+>", " ", page))
+    assert "Cache repository listing" in words
+    assert re.search(r"Flagged|Review", words)
+    row = next(row for row in world.rows if row.uri == OPENED)
+    told = (
+        {row.author.name for row in world.rows}
+        | {row.decided for row in world.rows}
+        | {row.sentence for row in world.rows}
+    )
+    assert [name for name in told if name and name in words] == []
+    assert not re.search(r"merged here|cleanly|warns about|[Ss]tays clean|no score|vouch|\d %", words)
+    sign_in(client, "viewer")
+    assert row.author.name in unescape(text_of(client, path))
+
+
 def test_without_evidence_there_is_a_pill_without_a_number(client: Client, world: DrawnWorld) -> None:
+    sign_in(client, "viewer")
     row = re.search(r"<li[^>]*>(?:(?!</li>).)*Add Norwegian strings.*?</li>", text_of(client, "/"), re.S)
     assert row is not None
     chance = re.search(r'<div class="odds">.*?</div>', row[0], re.S)
@@ -143,6 +166,7 @@ def test_without_evidence_there_is_a_pill_without_a_number(client: Client, world
 def test_a_borrowed_order_is_called_one_where_it_orders_and_no_number_is_made_of_it(
     client: Client, world: DrawnWorld
 ) -> None:
+    sign_in(client, "viewer")
     borrowed = "borrowed from 11 other projects, not yet checked on yours"
     assert borrowed not in text_of(client, "/")
     world.rows = tuple(replace(row, borrowed_from=11) if row.first_timer else row for row in drawn_rows())
@@ -319,7 +343,7 @@ def test_a_host_name_that_is_not_allowed_is_told_which_setting_names_it(client: 
 
 @pytest.fixture
 def reader(client: Client, site: Site, settings: Settings) -> Client:
-    settings.PUBLIC_READ = True
+    sign_in(client, "viewer")
     return client
 
 

@@ -14,6 +14,7 @@ from tests.pipeline import prepared
 from tests.scoring.pipeline.test_peers import FAST, HEAVY, OPEN, PEER, Peers, fill
 from tests.triage.axe import violations
 from tests.triage.conftest import OpenPage
+from tests.triage.worlds.pages_world import reader
 
 pytestmark = pytest.mark.django_db
 
@@ -38,7 +39,7 @@ def world_fixture(tmp_path: Path, settings: Settings, monkeypatch: pytest.Monkey
 def shown(world: Peers) -> str:
     world.result.judge(world.now)
     publish(world.result.store, world.result.folder / "snapshots")
-    return Client().get(f"/pull/{OPEN}").content.decode()
+    return reader().get(f"/pull/{OPEN}").content.decode()
 
 
 def test_a_peers_word_is_shown_with_its_name_and_a_link_that_verifies_its_record(world: Peers) -> None:
@@ -87,7 +88,7 @@ def test_nothing_of_peers_is_told_of_what_the_audit_drew_until_it_is_answered(wo
         drawn = '[{"code":"audit_drawn","params":{"odds":0.5}},{"code":"peer_flagged","params":{}}]'
         txn.execute("update current_decisions set lane = 'needs_human', reasons = ?", [drawn])
     publish(world.result.store, world.result.folder / "snapshots")
-    told = Client().get(f"/pull/{OPEN}").content.decode()
+    told = reader().get(f"/pull/{OPEN}").content.decode()
     assert "Would you" in told or "audit" in told
     assert "triage.other.example" not in told
     pull = json.loads(Client().get("/pull", {"uri": OPEN}).content)
@@ -100,7 +101,7 @@ def test_on_a_phone_the_line_fits_and_reads(world: Peers, open_page: OpenPage) -
     world.ask()
     world.weigh(HEAVY)
     shown(world)
-    page = open_page(390)
+    page = open_page(390, reader())
     page.goto(f"/pull/{OPEN}#part-checks")
     page.get_by_role("heading", name="Other sites").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -56,6 +56,8 @@ def test_a_pull_request_shows_the_ways_and_what_each_voucher_brings(client: Clie
     page = text(client, f"/pull/{world.rows[1].uri}")
     assert page.count('<ol class="chain"') == 2, "the two that share nobody; the strongest is one of them"
     assert "2 steps from the nearest seed, over 2 independent paths." in page
+    assert f"Seen from the maintainers of {world.rows[1].repository_name}." in page
+    assert "Seen from the maintainers of all watched repositories." in client.get(f"/c/{MARA.did}").text
     assert "100 %" in page
     assert "under 1 %" in page
     assert "merged 7 times" in page
@@ -114,6 +116,7 @@ def test_a_ring_that_no_seed_reaches_weighs_nothing_and_a_seed_is_named_as_one(
 
 
 def test_a_pull_request_is_explained_from_its_repositorys_seeds(client: Client, world: DrawnWorld) -> None:
+    sign_in(client, "viewer")
     page = text(client, f"/pull/{world.rows[1].uri}")
     assert "If ana.example were compromised, this trust would be gone." in page
     opened = text(client, f"/?open={world.rows[1].uri}")

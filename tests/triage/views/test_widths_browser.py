@@ -56,7 +56,7 @@ def test_a_phone_shows_one_part_of_a_pull_request_at_a_time_and_two_buttons_with
     page.set_viewport_size({"width": 390, "height": 900})
     page.goto(OPEN)
     bar, rest = page.locator(".actions"), page.locator("#more-acts")
-    more = bar.get_by_role("button", name="More")
+    more = bar.get_by_role("button", name="Actions")
     expect(bar.locator(".button").filter(visible=True)).to_have_count(3)
     expect(bar.get_by_text("Snooze").first).to_be_hidden()
     more.press("Enter")
@@ -73,7 +73,7 @@ def test_on_a_phone_escape_and_back_lead_to_the_row_and_the_focus_is_never_lost(
 ) -> None:
     page = open_page(390, admin)
     page.goto(OPEN)
-    more = page.locator(".actions").get_by_role("button", name="More")
+    more = page.locator(".actions").get_by_role("button", name="Actions")
     more.press("Enter")
     page.keyboard.press("Escape")
     expect(page.locator("#more-acts")).to_be_hidden()
@@ -95,6 +95,40 @@ def test_on_a_phone_escape_and_back_lead_to_the_row_and_the_focus_is_never_lost(
     expect(page.locator("#pull-title")).to_be_visible()
     page.locator(".back").press("Enter")
     expect(page.locator(".row-link:focus")).to_have_count(1)
+
+
+# Text that a box or an edge of the window cuts; hidden words, code and pictures are not looked at.
+CUT = """() => [...document.querySelectorAll("body *")].filter((one) => {
+  if (!one.checkVisibility() || one.closest(".unseen, .skip, svg, select, textarea, .code")) return false;
+  const range = document.createRange();
+  return [...one.childNodes].filter((node) => node.nodeType === 3 && node.textContent.trim()).some((node) => {
+    range.selectNodeContents(node);
+    return [...range.getClientRects()].some((place) => {
+      if (place.width > 1 && place.right > innerWidth + 1) return true;
+      for (let box = one; box !== document.body; box = box.parentElement) {
+        const { overflowX, display } = getComputedStyle(box), edge = box.getBoundingClientRect();
+        if (overflowX !== "visible" && display !== "contents" && place.width > 1
+          && (place.right > edge.right + 1 || place.bottom > edge.bottom + 3)) return true;
+      }
+      return false;
+    });
+  });
+}).map((one) => one.textContent.trim())"""
+
+
+@pytest.mark.parametrize("width", [390, 320])
+def test_on_a_phone_no_text_is_cut_and_links_in_a_text_do_not_push_its_lines_apart(
+    admin: Client, shown_site: ActingSite, open_page: OpenPage, width: int
+) -> None:
+    shown_site.run_ci({MORE: "failed"})
+    page = open_page(width, admin)
+    for path in ("/", OPEN, "/settled", "/snoozed", "/quiet", "/sign-in"):
+        page.goto(path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        assert page.evaluate(CUT) == [], path
+    page.goto("/snoozed")
+    heights = page.locator(".lines p a:not(.button)").evaluate_all("all => all.map((one) => one.offsetHeight)")
+    assert all(height < 44 for height in heights)
 
 
 def test_below_1088_list_and_pane_are_two_pages_and_above_they_stand_beside_each_other_in_low_heads(

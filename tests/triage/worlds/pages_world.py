@@ -39,6 +39,15 @@ def sign_in(client: Client, role: str = "", repo_key: str = "") -> Account:
     return person
 
 
+def reader() -> Client:
+    """The browser of a person who may read everything and do nothing."""
+    client = Client()
+    person, _ = Account.objects.get_or_create(did="did:plc:viewerviewerviewerviewer", handle="viewer.example")
+    Maintainer.objects.get_or_create(person=person, repo_key="", role="viewer")
+    client.force_login(person)
+    return client
+
+
 NO_QUERY = QueueQuery()
 
 
@@ -140,7 +149,7 @@ class DrawnWorld:
         """None is kept, so no page shows lines."""
         return ()
 
-    def change_facts(self, snapshot: object, uri: str) -> read.ChangeFacts:
+    def change_facts(self, snapshot: object, uri: str, left_out: object = ()) -> read.ChangeFacts:
         """A CI run that failed, and one owner of its files beside the author."""
         return read.ChangeFacts(read.CiRun("failed", ("test",)), (read.FileOwner(ANA, 3),), 1)
 

@@ -84,6 +84,12 @@ def row_pill(row: QueueRow) -> Pill:
     return replace(shown, word=f"{shown.word}, audited") if row.audited else shown
 
 
+def lane_pill(shown: Pill) -> Pill:
+    """Return the lane alone; what only a record, a chance or an audit tells apart is one lane, the review."""
+    words: dict[Kind, str] = {"flag": "Flagged", "fast": "Fast lane", "would": "Would be fast lane"}
+    return Pill(shown.kind, "", words[shown.kind]) if shown.kind in words else Pill("review", "", "Review")
+
+
 def score_pill(score: ContributorScore) -> Pill:
     """Return the pill of a person in one repository."""
     return pill(decided(score), score.shadow)

@@ -29,7 +29,7 @@ from scoring.queries.read import (
 from scoring.types import MOST_FACTORS, Factor, Verdict
 from triage.forms.filters import Bucket, QueueFilters
 from triage.presenters.peers import PeerView, opinion_view
-from triage.presenters.queue.pills import Kind, Pill, decided, pill, row_pill
+from triage.presenters.queue.pills import Kind, Pill, decided, lane_pill, pill, row_pill
 from triage.presenters.queue.review import ReviewView, review_view
 from triage.presenters.text import (
     age_words,
@@ -374,6 +374,19 @@ def row_view(row: QueueRow, now: datetime, filters: QueueFilters, more: Expanded
         more.place,
         (*(fact_lines(more.facts) if more.facts else ()), *upstream_lines(more.upstream)),
         tuple(map(opinion_view, more.peers)),
+    )
+
+
+def without_people(view: RowView) -> RowView:
+    """Return a row as anybody may see it: the change and its lane, without its author, the reasons and the chance."""
+    return replace(
+        view,
+        author=replace(view.author, name="", initials=""),
+        decided="",
+        decided_exact="",
+        reason="",
+        pill=lane_pill(view.pill),
+        judgement=None,
     )
 
 

@@ -332,7 +332,7 @@ def _timeline(
             words += ", so the approval of the patch before is void" if before in voided else ""
             before = event.round, event.patch_id
         lines.append((event.at, 0 if event.round is not None else 3, TimelineLine(event.at, who, words, seen)))
-    judged = read.judged_when_decided(snapshot, subject.uri)
+    judged = read.judged_when_decided(snapshot, [subject.uri]).get(subject.uri)
     if judged and subject.author.did not in hiding_audits(snapshot, dids=(subject.author.did,)):
         shown = pill(judged.verdict, judged.shadow)
         words = f"judged it: {shown.word}" + (

@@ -235,7 +235,9 @@ def expanded(request: Request, snapshot: Snapshot, row: read.QueueRow) -> rows.E
         else ()
     )
     review = read.content_review(snapshot, row.uri)
-    quotes, facts = flag_quotes(snapshot, row.uri, review), read.change_facts(snapshot, row.uri)
+    snoozed, approved = as_shown.as_it_stands(snapshot, read.QueueQuery()).snoozed, as_shown.approved(snapshot)
+    left_out = [*snoozed, *(one.subject.uri for one in approved)]  # by the inbox, where the count leads to
+    quotes, facts = flag_quotes(snapshot, row.uri, review), read.change_facts(snapshot, row.uri, left_out)
     dismissed = row_actions.dismissal_words(row.uri) if exact else {}
     peers = read.peer_opinions(snapshot, [row.uri], present(snapshot)) if settings.PEERS else {}
     upstream = read.upstream_facts(snapshot, row.repository_key)

@@ -60,7 +60,7 @@ def rights(request: Request, did: str) -> HttpResponse:
     person = did_of(did)
     by, _ = _handler(request, person)
     roles = viewing(request)
-    links = ContributorLink.objects.filter(did=person).select_related("made_by").order_by("-made_at")[:SHOWN]
+    links = ContributorLink.objects.filter(did=person).select_related("made_by").order_by("-made_at", "-pk")[:SHOWN]
     links_with_rights = [(item, may_revoke(item, by, roles)) for item in links]
     objections_of = [_with_permission(roles, item) for item in _objections(request, None) if item.did == person]
     context = {"did": person, "links": links_with_rights, "objections": objections_of, "now": timezone.now()}

@@ -101,7 +101,7 @@ class Command(BaseCommand):
 
     def _start(self, check: bool) -> None:
         world = build_world()
-        settings.DEMO_MAINTAINER = world.cast["ana"]
+        settings.DEMO_MAINTAINER, settings.DEMO_CONTRIBUTOR = world.cast["ana"], world.cast["mara"]
         call_command("migrate", verbosity=0, interactive=False)  # people's decisions are delivered from these tables
         settings.T_HIGH = None  # its maintainer opens the lane on an estimate
         settings.FALSE_APPROVAL_BUDGET, settings.AUDIT_KEY = DEMO_BUDGET, DEMO_DRAWS
