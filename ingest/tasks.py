@@ -116,7 +116,7 @@ def _check_signatures(runtime: Runtime) -> int:
 def look_at_person(did: str) -> None:
     """Fetch what a person declares elsewhere because somebody opened their page, if it is old or missing."""
     runtime = current()
-    if want_person(runtime.store, did, runtime.store.wall):
+    if runtime.ask_declared and want_person(runtime.store, did, runtime.store.wall):
         runtime.changed("load")
 
 

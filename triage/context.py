@@ -130,7 +130,13 @@ def training_need(snapshot: Snapshot) -> read.TrainingNeed:
         return read.training_need(snapshot, present(snapshot), settings.MODEL_DIR, days, window)
 
     need = _need_cache.get(snapshot, "", count)
-    return replace(need, is_training=need.is_enough and settings.REPORTS_BESIDE and settings.PLACE.mode == "replay")
+    return replace(need, is_training=need.is_enough and runs_beside("train"))
+
+
+def runs_beside(command: str) -> bool:
+    """Return whether this process, a demo or a replay, still runs that command beside its pages."""
+    child = settings.BESIDE.get(command)
+    return child is not None and child.poll() is None
 
 
 def worker_status() -> Status | None:

@@ -8,6 +8,7 @@ from functools import partial
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
+from subprocess import Popen
 
 from csp.constants import NONE, SELF
 from django.http.request import validate_host
@@ -123,7 +124,7 @@ STREAM_SOURCE = "jetstream"  # name of the stream in ingest_state; a store fille
 WHOLE_STREAM = False  # take every collection of the stream, for a recording that was already selected
 STREAM_CLOCK = False  # the present is the newest frame's time_us instead of the wall clock
 STAND_IN_ORIGIN: str | None = None  # http://127.0.0.1:port that answers for every host
-REPORTS_BESIDE = False  # the demo and the replay run backtest and red team while they serve
+BESIDE: dict[str, Popen[bytes]] = {}  # the commands that the demo and the replay run while they serve, by name
 WATCH_EVERYTHING = False  # every repository in the input is watched
 DEMO_MAINTAINER: str | None = None  # DID that one click signs in as
 DEMO_CONTRIBUTOR: str | None = None  # another, of somebody without a role

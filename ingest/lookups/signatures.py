@@ -86,7 +86,10 @@ def fetch_signatures(store: Store, fetcher: Fetcher, folder: Path, wall: Wall) -
 
 
 def forget_signatures(store: Store) -> int:
-    """Delete the signatures and time zones of all rounds, which may be read again; return how many commits had any."""
+    """Delete the signatures and time zones of all rounds; return how many commits had any.
+
+    Only open rounds are read again: whoever usually signs is not known as such before five more commits.
+    """
     with store.read() as rows:
         if not rows.value(f"select count(*) from ({READ_ROUNDS})"):
             return 0

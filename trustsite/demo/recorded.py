@@ -184,13 +184,13 @@ def reports_beside(*store_options: str, commands: Sequence[str] = REPORTS) -> Ge
     output is in LOG_DIR.
     """
     settings.LOG_DIR.mkdir(parents=True, exist_ok=True)
-    settings.REPORTS_BESIDE = True
     environment = os.environ | {"FALSE_APPROVAL_BUDGET": str(settings.FALSE_APPROVAL_BUDGET)}
     with ExitStack() as stack:
         for command in commands:
             log_file = stack.enter_context((settings.LOG_DIR / f"{command}.log").open("wb"))
             line = ["nice", "-n", "19", sys.executable, str(settings.BASE_DIR / "manage.py"), command, *store_options]
             child = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=log_file, stderr=log_file, env=environment)
+            settings.BESIDE[command] = child
             stack.callback(child.wait)
             stack.callback(child.terminate)
         yield

@@ -2,6 +2,10 @@
 
 import html
 import re
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -100,6 +104,17 @@ def test_the_attack_page_says_in_one_table_what_each_attack_cost_reached_and_wha
     assert "At most by 0.0 %. A model above 2 % is not used." in page
     assert "the next pull request of a contributor" in page
     assert not any(mark in page for mark in ("<script>alert", "<img", "s &gt;=", "s >="))
+
+
+@contextmanager
+def beside(command: str) -> Generator[dict[str, subprocess.Popen[bytes]]]:
+    """A command that runs beside the pages until the block ends."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    try:
+        yield {command: child}
+    finally:
+        child.kill()
+        child.wait()
 
 
 def whole_backtest() -> ShownBacktest:
@@ -208,22 +223,25 @@ def test_a_past_in_which_nothing_settled_says_how_many_and_when(
     assert "194 days after it was opened" in page
     write_backtest(folder, msgspec.structs.replace(run, labels=()))
     assert "Not run yet. 12 pull requests could be judged now." in text(client, "/backtest")
-    settings.REPORTS_BESIDE = True  # as in the demo and the replay
-    assert "It runs now, over 12 pull requests." in text(client, "/backtest")
+    with beside("backtest") as settings.BESIDE:  # as in the demo and the replay
+        assert "It runs now, over 12 pull requests." in text(client, "/backtest")
+    assert "Not run yet. 12 pull requests could be judged now." in text(client, "/backtest"), (
+        "it ended without a report"
+    )
 
 
 def test_a_dashboard_that_a_browser_holds_is_built_anew_once_the_backtest_that_runs_beside_it_is_written(
     client: Client, folder: Path, settings: Settings
 ) -> None:
-    settings.REPORTS_BESIDE, settings.STREAM_CLOCK = True, True
-    assert "Being tested now." in text(client, "/dashboard")
-    held = {"If-None-Match": client.get("/dashboard")["ETag"]}
-    assert client.get("/dashboard", headers=held).status_code == 304
-    write_backtest(folder, whole_backtest())
-    page = client.get("/dashboard", headers=held)
-    assert page.status_code == 200
-    assert "Being tested now." not in page.content.decode()
-    settings.REPORTS_BESIDE = False
+    settings.STREAM_CLOCK = True
+    with beside("backtest") as settings.BESIDE:
+        assert "Being tested now." in text(client, "/dashboard")
+        held = {"If-None-Match": client.get("/dashboard")["ETag"]}
+        assert client.get("/dashboard", headers=held).status_code == 304
+        write_backtest(folder, whole_backtest())
+        page = client.get("/dashboard", headers=held)
+        assert page.status_code == 200
+        assert "Being tested now." not in page.content.decode()
     (folder / FILE).unlink()
     assert "Not tested yet." in text(client, "/dashboard")
 

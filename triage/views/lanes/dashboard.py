@@ -33,7 +33,7 @@ from triage.access.permissions import Role, sees_thresholds
 from triage.access.requests import Request
 from triage.access.sign_in import viewer_did, viewing
 from triage.charts import backlog, histogram, orders, reports
-from triage.context import present, told_dashboard, training_need
+from triage.context import present, runs_beside, told_dashboard, training_need
 from triage.forms.filters import read_list
 from triage.http_cache import unless_held
 from triage.presenters import lane_heads
@@ -169,7 +169,7 @@ def _learned(
         "no_approvals": missing.no_false_approvals(name, model, exact, fewest, need),
         "no_live": "" if results else missing.no_live(settings.LABEL_WINDOW_DAYS),
         "lane_said": reports.lane_answer(results),
-        "score_said": BEING_TESTED if settings.REPORTS_BESIDE and not (bins or past) else reports.score_answer(bins),
+        "score_said": BEING_TESTED if runs_beside("backtest") and not (bins or past) else reports.score_answer(bins),
         "lane_words": reports.lane_words(lane, exact) if lane else "",
         "lane_needs": missing.needed(lane) if lane and exact else "",
         "t_low_words": model.t_low if model and exact else "",
@@ -239,7 +239,7 @@ def backtest(request: Request, snapshot: Snapshot) -> HttpResponse:
     if settings.SHOW_GRAPH_MODEL:
         shown["graph"] = graph_card(read_graph(settings.MODEL_DIR, LABEL), read_graph_backtest(settings.LOG_DIR))
     if label is None:
-        shown |= {"need": training_need(snapshot), "is_running": settings.REPORTS_BESIDE}
+        shown |= {"need": training_need(snapshot), "is_running": runs_beside("backtest")}
     elif label.groups and (outside := label.groups[0]).n:
         shown |= {
             "outside": outside,

@@ -55,7 +55,7 @@ READS_A_MINUTE = 20  # of one person
 SHOWN = 20  # open pull requests on a contributor's own page
 WRITTEN_SHOWN = 20  # of the texts that maintainers wrote about one, each 2,000 characters at most
 AnyResponse = TypeVar("AnyResponse", bound=HttpResponseBase)
-AUDIT_FIRST = "This page shows a chance that an audit hides. Answer the audit of this person's pull request first."
+AUDIT_FIRST = "An audit hides a chance that is shown here. It opens once the audit of this person's change is answered."
 ONLY_ITS_AUTHOR = "Only its author answers what maintainers asked."
 ANSWERED = "Your answer is saved. The maintainers read it beside your pull request, and it is their turn now."
 ONLY_EVERYWHERE = "Only the contributor or a maintainer of the whole site can change this."
@@ -91,7 +91,7 @@ def own_data(request: Request, did: str) -> HttpResponseBase:
     speaker_of(request, did_of(did), "")
     snapshot = request.snapshot
     if snapshot and hiding_audits(snapshot, person_of(request), (did_of(did),)):
-        return refused(request, 409, AUDIT_FIRST)
+        return refused(request, 409, AUDIT_FIRST, title="Not yet")
     return _data(request, did_of(did), "")
 
 
@@ -259,9 +259,11 @@ def did_of(text: str) -> str:
         raise Http404(str(problem)) from problem
 
 
-def refused(request: Request, status: int, sentence: str, wrote: str = "") -> HttpResponse:
+def refused(
+    request: Request, status: int, sentence: str, wrote: str = "", title: str = "Nothing was changed"
+) -> HttpResponse:
     """Return an error page in words, with the person's text on it."""
-    shown = {"title": "Nothing was changed", "sentence": sentence, "wrote": wrote}
+    shown = {"title": title, "sentence": sentence, "wrote": wrote}
     return _unlisted(render(request, "error.html", shown, status=status))
 
 

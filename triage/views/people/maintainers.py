@@ -20,16 +20,17 @@ from scoring.explain.sentences import own_sentence
 from scoring.queries import read
 from triage.access.permissions import Role, Roles, handled_from, require, require_reader
 from triage.access.requests import Request
-from triage.access.sign_in import viewing
+from triage.access.sign_in import person_of, viewing
 from triage.access.tokens import DAYS, make_link, may_revoke, revoke_link
 from triage.models import ContributorLink, Objection, Person
 from triage.presenters import rights as rights_words
 from triage.presenters.queue import queue as as_shown
 from triage.presenters.queue.pills import lane_word
 from triage.services.actions import TO_AUTHOR
+from triage.services.audit import hiding_audits
 from triage.services.author_answers import exchange, find_waiting
 from triage.services.objections import ObjectionProblem, answer, speaker_words, unanswered_records
-from triage.views.people.contributor import did_of, objection_choices, open_offers, refused
+from triage.views.people.contributor import AUDIT_FIRST, did_of, objection_choices, open_offers, refused
 
 SHOWN = 200  # objections on the page, and links of one contributor
 
@@ -81,6 +82,8 @@ def hand_link(request: Request, did: str) -> HttpResponse:
         if row.is_sealed:
             return refused(request, 409, "This is a random audit: answer its question first, then create the link.")
         require(request, row.repository_key, Role.MAINTAINER)
+    elif request.snapshot and hiding_audits(request.snapshot, person_of(request), (person,)):
+        return refused(request, 409, AUDIT_FIRST)
     token = make_link(by, person, row.repository_key if row else repo_key, pull_uri, now)
     name = "decision_by_link" if row else "data_by_link"
     address, until = request.build_absolute_uri(reverse(name, args=[person, token])), now + timedelta(days=DAYS)

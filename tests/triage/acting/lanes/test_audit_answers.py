@@ -172,11 +172,13 @@ def test_what_is_stored_about_the_author_waits_for_the_answers_and_a_maintainer_
     for form in ("", "?form=json"):
         put_off = ben.get(f"/c/{MARA}/data{form}")
         assert put_off.status_code == 409
-        assert "Answer the audit of this person" in put_off.content.decode()
+        assert "It opens once the audit of this person" in put_off.content.decode()
         assert [
             word for word in ("95 % interval", '"probability"', "current_decisions") if word in str(put_off.content)
         ] == []
+    assert ben.post(f"/c/{MARA}/links").status_code == 409, "nor by a private link of one's own making"
     answer(ben, site)
+    assert ben.post(f"/c/{MARA}/links").status_code == 200
     assert "As this contributor sees it" in ben.get(f"/c/{MARA}/data").content.decode()
 
 
