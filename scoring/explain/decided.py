@@ -239,7 +239,8 @@ def _change_clause(code: str, reasons: Mapping[str, Params], evidence: Evidence,
     """Name the strongest finding where the reason is about content, or the size where nothing else is wrong."""
     if code == "low_probability" and (cases := evidence.clean + evidence.not_clean):
         chance = percent(number_of(reasons[code]["probability"]))
-        return f"Chance {chance}: {evidence.clean or 'none'} of {cases:,} merged cleanly"
+        joint = ", though" if 2 * evidence.clean > cases else ":"  # a good record is no reason for a low chance
+        return f"Chance {chance}{joint} {evidence.clean or 'none'} of {cases:,} merged cleanly"
     if code not in OF_CONTENT:
         return CLAUSES[code](reasons[code])
     if finding := next((other for other in change.findings if other.severity != "low"), None):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.certificates import in_force
-from scoring.explain.decided import LONGEST_REASON, explain
+from scoring.explain.decided import LONGEST_REASON, decided, explain
 from scoring.explain.reasons import MISSING_WORDS
 from scoring.explain.sentences import FACTOR_LABELS, SENTENCES, factor_label, sentence, would_change
 from scoring.formatting import (
@@ -119,6 +119,9 @@ def test_a_row_tells_a_record_elsewhere_from_one_here() -> None:
 def test_a_row_says_what_decided_and_what_is_missing() -> None:
     assert line(Evidence(denounced_by_seed=True, clean=9)).startswith("Someone trusted here warns about them; ")
     assert line(Evidence(not_clean=7)).startswith("Chance 22 %: none of 7 merged cleanly; ")
+    low = judge_change(Evidence(not_clean=7), CLEAR, ORDINARY, SHUT, 0.55, 5.0)  # as a model may say of a good record
+    assert decided(low, Evidence(clean=3)) == "Chance 22 %, though 3 of 3 merged cleanly"
+    assert decided(low, Evidence(clean=2, not_clean=2)) == "Chance 22 %: 2 of 4 merged cleanly"
     assert "clean overall" not in line(Evidence(not_clean=7, settled_here=3)), "the same record is told once"
     assert line(VOUCHED, content=None).endswith("; content not reviewed yet")
     assert "; fast lane not certified; vouched for by" in line(VOUCHED, Thresholds(t_high=0.5))
