@@ -80,7 +80,9 @@ def _said(trained: ShownGraph | None) -> Iterator[str]:
 
 
 def _trials(card: ShownGraph) -> Table:
-    return Table(TRIALS, tuple(_trial_row(trial) for trial in card.trials))
+    rows = [_trial_row(trial) for trial in card.trials]
+    filled = [place for place in range(len(TRIALS)) if any(row[place] for row in rows)]
+    return Table(tuple(TRIALS[place] for place in filled), tuple(tuple(row[place] for place in filled) for row in rows))
 
 
 def _trial_row(trial: ShownTrial) -> tuple[str, ...]:
