@@ -457,14 +457,21 @@ def _row(month: Month, name: str) -> tuple[str, ...]:
     return f"{month_words(month.month)}, {name.partition(' ')[0]}", *counts, *shares
 
 
+LIKE_THESE = 20  # of fewer the interval tells nothing: 2.5 to 100 % for one
+
+
 def like_these(lane: ShownLane | None) -> Mapping[str, str]:
     """Return the backtest's result for each lane's rows, a sentence by lane.
 
-    Lanes without a pull request in the backtest are omitted. It knows scores and no findings: rows outside the fast
-    lane are those that the score alone sends there.
+    Lanes with fewer than LIKE_THESE pull requests in the backtest are omitted. It knows scores and no findings: rows
+    outside the fast lane are those that the score alone sends there.
     """
     shares = {Lane.FAST_LANE: lane, Lane.NORMAL_QUEUE: lane and lane.review, Lane.NEEDS_HUMAN: lane and lane.flagged}
-    return {str(key): _lane_result(key, share) for key, share in shares.items() if share is not None and share.n > 0}
+    return {
+        str(key): _lane_result(key, share)
+        for key, share in shares.items()
+        if share is not None and share.n >= LIKE_THESE
+    }
 
 
 def _lane_result(lane: Lane, share: ShownLane | ShownShare) -> str:

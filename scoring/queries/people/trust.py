@@ -228,6 +228,7 @@ def _positions(view: SeedView, people: Iterable[int]) -> set[int]:
 RECORDS = """
 select contributor_id, merged_here, clean, clean + not_clean as cases from features
 where repository_id = ? and merged_here > 0 and clean + not_clean > 0
+  and contributor_id not in (select contributor_id from current_decisions where lane = 'needs_human')
 """
 SEEDS_IN_FORCE = """
 select distinct c.did, c.handle, c.handle_verified from seeds join contributors c using (contributor_id)
@@ -241,7 +242,7 @@ def vouches_worth_making(rows: Rows, did: str, repositories: Sequence[str], poli
     """Return the people for whom one vouch by this maintainer would do the most.
 
     First as seen by the site's seeds, then by those of each of `repositories`. The people have merges there, P(clean)
-    not below the prior, and s below .5. Seed sets without a proposal are omitted.
+    not below the prior, s below .5, and nothing open that is flagged. Seed sets without a proposal are omitted.
     """
     person = rows.value("select contributor_id from contributors where did = ?", [did])
     by_seed_set = (

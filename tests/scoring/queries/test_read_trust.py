@@ -15,8 +15,8 @@ from scoring.config.policy import Policy
 from scoring.queries import read
 from scoring.queries.people import scores, trust
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, STRANGER, pull_uri
-from tests.pipeline import Result, opened
-from tests.scoring.small import DAY, MERGED_AT, again, settled, take
+from tests.pipeline import Later, Result, opened
+from tests.scoring.small import DAY, MERGED_AT, again, feed, settled, take
 from tests.scoring.trust.test_structure import WEAK, merged, world
 
 
@@ -108,6 +108,17 @@ def test_whoever_had_one_merged_and_thirteen_closed_is_not_proposed(result: Resu
         frames.status(SEED, pull_uri(MARA, f"refused{number}"), "closed")
     take(result, frames, MERGED_AT + 30 * DAY)
     assert result.score(MARA).verdict.estimate.cases == 14
+    assert worth(result) == {}
+
+
+def test_whoever_has_a_flagged_change_open_is_not_proposed(result: Result) -> None:
+    take(result, settled())
+    later = Later(MERGED_AT + 30 * DAY)
+    later.pull(MARA, "next")
+    feed(result, later)
+    assert worth(result)["lantern"] == [MARA]
+    with result.store.write() as txn:
+        assert len(txn.rows("update current_decisions set lane = 'needs_human' returning pull_uri")) == 1
     assert worth(result) == {}
 
 

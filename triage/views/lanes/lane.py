@@ -240,7 +240,8 @@ def _facts(past: LanePast, offer: Offer | None, state: State, time: TimeSaved) -
     told = [("Your budget", lane_words.budget_words(past.budget))]
     if offer is not None and state not in ("certified", "by_hand"):
         share, minutes = settings.ESTIMATED_AUDIT_SHARE, int(estimated_lanes.UNDO.total_seconds() // 60)
-        told.append(("You save", lane_words.time_words(time)))
+        if time.measured:
+            told.append(("You save", lane_words.time_words(time)))
         told.append(("It shuts itself", lane_words.shutting_words(offer, share, past.budget)))
         told.append(("Undo", f"for {minutes} minutes, by whoever opened it"))
         told.append(("Close", "any time, here, with a reason; the lane merges nothing"))
