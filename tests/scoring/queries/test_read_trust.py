@@ -113,9 +113,10 @@ def test_whoever_had_one_merged_and_thirteen_closed_is_not_proposed(result: Resu
 
 def test_whoever_has_a_flagged_change_open_is_not_proposed(result: Result) -> None:
     take(result, settled())
-    later = Later(MERGED_AT + 30 * DAY)
+    later = Later(MERGED_AT + 29 * DAY)
     later.pull(MARA, "next")
     feed(result, later)
+    again(result, MERGED_AT + 30 * DAY)
     assert worth(result)["lantern"] == [MARA]
     with result.store.write() as txn:
         assert len(txn.rows("update current_decisions set lane = 'needs_human' returning pull_uri")) == 1
