@@ -13,7 +13,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from tests.triage.conftest import OpenPage
 from tests.triage.worlds.drawn_rows import MARA, drawn_rows
-from tests.triage.worlds.pages_world import DrawnWorld, draw
+from tests.triage.worlds.pages_world import DrawnWorld, draw, reader
 from tests.waiting import wait_for
 
 Open = Callable[..., Page]
@@ -29,10 +29,10 @@ def drawn_site(live_server: LiveServer, monkeypatch: pytest.MonkeyPatch, setting
 
 @pytest.fixture
 def open_page(drawn_site: str, open_page: OpenPage) -> Open:
-    """`open_page(path, width, scheme, scripts)` on that site."""
+    """`open_page(path, width, scheme, scripts)` on that site, for somebody who may read everything."""
 
     def opened(path: str, width: int = 1440, **options: Any) -> Page:
-        page = open_page(width, height=1080, **options)
+        page = open_page(width, reader(), height=1080, **options)
         page.goto(path)
         return page
 
