@@ -180,9 +180,16 @@ def other(real_network: RealNetwork, first: FirstSite, tmp_path: Path) -> Iterat
 
 
 def read_page(site: RealSite, pull: str) -> str:
-    """What somebody who is not signed in reads about a pull request."""
+    """What somebody who is not signed in reads about a decided pull request."""
     with urllib.request.urlopen(f"{site.address}/pull/{pull}", timeout=LONG_SECONDS) as answer:  # noqa: S310
         return html.unescape(answer.read().decode())
+
+
+def read_peers(site: RealSite, pull: str) -> list[tuple[str, str, str]]:
+    """What a site answers about its peers' words on an open pull request: who, the record, the decision."""
+    address = f"{site.address}/pull?uri={quote(pull, safe='')}"
+    with urllib.request.urlopen(address, timeout=LONG_SECONDS) as answer:  # noqa: S310
+        return [(one["name"], one["uri"], one["decision"]) for one in json.load(answer)["peers"]]
 
 
 def told(site: RealSite) -> list[tuple[str, str]]:
@@ -226,10 +233,10 @@ def test_what_one_site_publishes_the_other_proves_and_shows_until_an_erasure_end
     read_after = time.monotonic() - began
 
     uris = {pull: f"at://{first.account.did}/{ASSESSMENT}/{assessment_key(pull)}" for pull in (fast, leaking)}
-    for pull, words in ((fast, "it is in the fast lane."), (leaking, "it needs a person.")):
-        link = f"/verify?uri={quote(uris[pull], safe='')}"
-        line = f'<a href="{link}"><bdi>{first.account.handle}</bdi></a> says that {words}'
-        wait_for(lambda pull=pull, line=line: line in read_page(other, pull), what=line)
+    link = f"/verify?uri={quote(uris[fast], safe='')}"
+    line = f'<a href="{link}"><bdi>{first.account.handle}</bdi></a> says that it is in the fast lane.'
+    wait_for(lambda: line in read_page(other, fast), what=line)
+    wait_for(lambda: read_peers(other, leaking) == [(first.account.handle, uris[leaking], "needs_human")])
 
     settings.PEERS = [first.account.did]
     said = verify(uris[fast])
@@ -248,8 +255,9 @@ def test_what_one_site_publishes_the_other_proves_and_shows_until_an_erasure_end
     assert first.contributor.did.encode() not in first.fetcher.get(car, 1_000_000)
     wait_for(lambda: told(other) == [], what="the end of both at the other site")
     gone_after = time.monotonic() - began
+    wait_for(lambda: "Other sites" not in read_page(other, fast), what="the end of both on the page")
+    wait_for(lambda: read_peers(other, leaking) == [], what="the end of both in answers")
     for pull in (fast, leaking):
-        wait_for(lambda pull=pull: "Other sites" not in read_page(other, pull), what="the end of both on the page")
         with pytest.raises(CommandError, match="holds no such record"):
             verify(uris[pull])
     with capsys.disabled():
