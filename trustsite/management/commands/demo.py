@@ -21,6 +21,7 @@ from trustsite import drive
 from trustsite.demo.live import LiveProblem, Plan, Show, judge_live
 from trustsite.demo.live_story import as_object, lines, plain
 from trustsite.demo.recorded import (
+    REPORTS,
     Month,
     act,
     name_of,
@@ -131,7 +132,8 @@ class Command(BaseCommand):
             with worker.store.read() as rows:
                 name = name_of(rows, did)
             self.stderr.write(f"Serving on http://{settings.BIND} until Ctrl-C; sign in there as {name} in one click.")
-            with reports_beside("--demo"):
+            training = ("train",) if settings.SHOW_GRAPH_MODEL else ()  # else the story's chances would move
+            with reports_beside("--demo", commands=(*training, *REPORTS)):
                 serve_beside(worker.consumer.stop_flag)
 
     def _tell(self, worker: Worker, world: World, before: read.QueueRow) -> None:
