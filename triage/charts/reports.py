@@ -182,10 +182,7 @@ def _reliability_table(bins: Sequence[ShownBin]) -> Table:
 
 
 def verdict(label: ShownLabel) -> tuple[str, str]:
-    """Say whether the score separates clean from bad in the backtest, with the share of correct pairs.
-
-    An AUC without skill has this standard error; within two of them from a half it shows nothing.
-    """
+    """Say whether the score separates clean from bad in the backtest, with the share of correct pairs."""
     outside = label.groups[0]
     if outside.auc is None or not outside.bad or outside.bad == outside.n:
         return "Too early to say.", ""
@@ -467,11 +464,7 @@ def like_these(lane: ShownLane | None) -> Mapping[str, str]:
     outside the fast lane are those that the score alone sends there.
     """
     shares = {Lane.FAST_LANE: lane, Lane.NORMAL_QUEUE: lane and lane.review, Lane.NEEDS_HUMAN: lane and lane.flagged}
-    return {
-        str(key): _lane_result(key, share)
-        for key, share in shares.items()
-        if share is not None and share.n >= LIKE_THESE
-    }
+    return {str(key): _lane_result(key, share) for key, share in shares.items() if share and share.n >= LIKE_THESE}
 
 
 def _lane_result(lane: Lane, share: ShownLane | ShownShare) -> str:
