@@ -87,8 +87,8 @@ def say_need(need: Need) -> str:
     """Return the need as the rest of a sentence: '128 settled pull requests at 93 % or above are needed, …'."""
     if need.threshold is None:
         return (
-            f"{need.needed:,} settled pull requests are needed, all of them clean, {need.have:,} so far, and at no "
-            "score was the share of bad ones within the budget"
+            f"of {need.have:,} settled pull requests too many were bad at every score; a certificate needs at least "
+            f"{need.needed:,} that are all clean"
         )
     threshold = f"at {percent_in_full(need.threshold)} or above are needed"
     if need.authors:

@@ -7,6 +7,7 @@ readers of the feed get the clause too.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from scoring.explain.findings import finding_name
 from scoring.explain.reasons import FLAG_NAMES, days_ago
@@ -22,7 +23,7 @@ from scoring.formatting import (
 )
 from scoring.gate.conditions import SHUT_LANE
 from scoring.thresholds import LARGE
-from scoring.types import Evidence, Lane, Param, ShownFinding, Verdict
+from scoring.types import Evidence, Factor, Lane, Param, ShownFinding, Verdict
 
 Params = Mapping[str, Param]
 
@@ -135,7 +136,7 @@ def _findings_count(change: ChangeOutline) -> str:
 def _causes(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHING_KNOWN) -> list[str]:
     """Return a clause for each reason about what was sent or done, strongest first."""
     reasons = {reason.code: reason.params for reason in reversed(verdict.reasons)}
-    clauses = (_change_clause(code, reasons, evidence, change) for code in OF_CHANGE if code in reasons)
+    clauses = (_change_clause(code, reasons, verdict, evidence, change) for code in OF_CHANGE if code in reasons)
     return [fit(words) for words in dict.fromkeys(clauses) if words]
 
 
@@ -235,12 +236,23 @@ def found_words(name: str, place: str, places: int = 1) -> str:
     return f"{name} in {short}{end}" if short and not ("…" in short and end) else name + end
 
 
-def _change_clause(code: str, reasons: Mapping[str, Params], evidence: Evidence, change: ChangeOutline) -> str:
+def _low_chance(chance: str, factors: Sequence[Factor], clean: int, cases: int) -> str:
+    """Say why a chance is low: a bad record; for a good one, what lowers it most, where that can be told shortly."""
+    record = f"{clean or 'none'} of {cases:,} merged cleanly"
+    if 2 * clean <= cases:
+        return f"Chance {chance}: {record}"
+    lowering = [(one.effect, one) for one in factors if one.effect is not None and one.effect <= -TELLING]
+    ordered = (one for _, one in sorted(lowering, key=itemgetter(0)) if one.name in LOWERS and one.value is not None)
+    words = next(filter(None, (LOWERS[one.name](number_of(one.value)) for one in ordered)), "")
+    return f"Chance {chance}: {words}" if words else f"Chance {chance}, though {record}"
+
+
+def _change_clause(
+    code: str, reasons: Mapping[str, Params], verdict: Verdict, evidence: Evidence, change: ChangeOutline
+) -> str:
     """Name the strongest finding where the reason is about content, or the size where nothing else is wrong."""
     if code == "low_probability" and (cases := evidence.clean + evidence.not_clean):
-        chance = percent(number_of(reasons[code]["probability"]))
-        joint = ", though" if 2 * evidence.clean > cases else ":"  # a good record is no reason for a low chance
-        return f"Chance {chance}{joint} {evidence.clean or 'none'} of {cases:,} merged cleanly"
+        return _low_chance(percent(number_of(reasons[code]["probability"])), verdict.factors, evidence.clean, cases)
     if code not in OF_CONTENT:
         return CLAUSES[code](reasons[code])
     if finding := next((other for other in change.findings if other.severity != "low"), None):
@@ -299,6 +311,30 @@ def _flagged(params: Params) -> str:
 def _touched(params: Params) -> str:
     return f"touches {TOUCHED.get(str(params['kind']), 'guarded files')}"
 
+
+TELLING = 0.03  # least share of a chance by which a factor lowers it to be named as the reason
+# What a model's factor says against a change, shortly; "" where the value says nothing. Factors that a person cannot
+# see in the change or in its author's record are left to the list beside the change.
+LOWERS: Mapping[str, Callable[[float], str]] = {
+    "touches_tests": lambda value: "touches tests" if value else "",
+    "touches_sensitive": lambda value: "touches guarded files" if value else "",
+    "docs_only": lambda value: "documentation only" if value else "",
+    "lines_changed": lambda value: things(round(value), "line") + " changed",
+    "lines_added": lambda value: things(round(value), "line") + " added",
+    "lines_deleted": lambda value: things(round(value), "line") + " deleted",
+    "files_touched": lambda value: things(round(value), "file") + " touched",
+    "size_against_usual": lambda value: "larger than usual for them" if value > 1 else "",
+    "refused_here": lambda value: f"{round(value):,} of theirs refused here" if value else "",
+    "open_here": lambda value: f"{round(value):,} others open here" if value else "",
+    "not_clean_before": lambda value: f"{round(value):,} of theirs went wrong" if value else "",
+    "merge_rate_here": lambda value: f"{percent(value)} of theirs merged here",
+    "recent_merge_rate_here": lambda value: f"{percent(value)} of theirs merged lately",
+    "lately_rate_here": lambda value: f"{percent(value)} of theirs clean lately",
+    "fix_rate_here": lambda value: f"{percent(value)} of their merges fixed" if value else "",
+    "patched_rate_here": lambda value: f"{percent(value)} of their merges changed" if value else "",
+    "revert_rate": lambda value: f"{percent(value)} of their merges reverted" if value else "",
+    "ci_pass_rate": lambda value: f"CI passed in {percent(value)} of rounds",
+}
 
 # Reasons about what was sent or done; they decide before anything known about the author.
 CHANGE_CLAUSES: Mapping[str, Callable[[Params], str]] = {

@@ -16,7 +16,6 @@ from scoring.pipeline.stored import People
 from scoring.types import Estimate, Person
 
 DAYS = 30  # of a report
-ENOUGH = 10  # settled rows with which a shadow report offers to open the lane
 
 # Rounds that would have been fast lane in shadow mode, and those that an estimated lane let through. A round that the
 # audit drew is listed only once it is answered, since the person who answers must not know lane or score.

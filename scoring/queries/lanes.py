@@ -179,6 +179,17 @@ def _lane_month(month: str, rows: Sequence[Mapping[str, Any]]) -> LaneMonth:
     return LaneMonth(month, n, bad, *share_interval(bad, n), round(allowed / n, 9))
 
 
+AUDITED = """
+select count(distinct pull_uri) as answered, count(distinct pull_uri) filter (not would_merge) as bad from audits
+"""
+
+
+def lane_audits(rows: Rows) -> tuple[int, int]:
+    """Return how many pull requests of fast lanes were audited, and how many of these would not be merged as sent."""
+    counts = rows.row(AUDITED) or {"answered": 0, "bad": 0}
+    return counts["answered"], counts["bad"]
+
+
 def share_interval(bad: int, n: int) -> tuple[float, float]:
     """Return Wilson's 95 % interval of a share of n >= 1, within [0, 1].
 
@@ -365,8 +376,8 @@ def _need(own: LaneCurve | None, offer: Offer | None, budget: float, delta: floa
     return earliest_need(lanes, weeks, longest, budget, delta, len(DEFAULT.starts)) if lanes else least
 
 
-def watched_lane(rows: Rows, past: LanePast, now: datetime) -> LaneHistory:
-    return read_shadow_history(rows, past.repository.number, now)
+def watched_lane(rows: Rows, repository: WatchedRepository, now: datetime) -> LaneHistory:
+    return read_shadow_history(rows, repository.number, now)
 
 
 def opened_lane(rows: Rows, past: LanePast, opening: str, now: datetime) -> tuple[LaneHistory, AuditCount]:

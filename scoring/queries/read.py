@@ -45,6 +45,7 @@ from scoring.queries.lanes import (
     LaneState,
     Standing,
     fares,
+    lane_audits,
     lane_past,
     lane_results,
     lane_states,

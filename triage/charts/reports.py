@@ -15,16 +15,14 @@ from itertools import pairwise
 from math import ceil, floor, sqrt
 
 from scoring.formatting import (
-    bad_bound,
     bad_interval,
     bad_percent,
     budget_percent,
     percent_in_full,
     things,
-    visible_name,
     weighted,
 )
-from scoring.queries.lanes import SIGMAS, LaneMonth, share_interval
+from scoring.queries.lanes import SIGMAS, LaneMonth
 from scoring.redteam.render import ShownReport, say_graph, say_result
 from scoring.training.summary import (
     ShownBacktest,
@@ -57,7 +55,6 @@ from triage.charts.plot import (
     some_of,
     whiskers,
 )
-from triage.presenters.lane import FEWEST_TOLD
 
 SQUARE = Frame(left=44, right=348, top=12, bottom=288)
 TICKS = 4  # months named below an axis: at phone width a name takes a sixth of it
@@ -379,36 +376,6 @@ def false_approvals(key: str, lane: ShownLane | None, results: Sequence[LaneMont
             *(Label(xs[names[tick]], 242, month_words(names[tick])) for tick in some_of(len(names), TICKS)),
         ),
     )
-
-
-def lane_answer(results: Sequence[LaneMonth]) -> tuple[str, str]:
-    """Say how much of what lanes let through turned out bad, and the evidence; "" for nothing.
-
-    Below FEWEST_TOLD settled a share means nothing, so there is none. A share above the limit alone does not shut a
-    lane: `still_open` says what is missing.
-    """
-    settled, bad = sum(month.n for month in results), sum(month.bad for month in results)
-    if not settled:
-        return "", ""
-    if settled < FEWEST_TOLD:
-        known = f"{bad:,} of them bad" if settled > 1 else "and it was bad" if bad else "and it stayed clean"
-        return f"{settled:,} settled, {known}: too few to judge.", ""
-    budget, (low, high) = live_budget(results), share_interval(bad, settled)
-    within = "within" if high <= budget else "not surely within" if bad / settled <= budget else "above"
-    of_lanes = "limit of its lane" if len({month.budget for month in results}) == 1 else "average limit of these lanes"
-    share = f"{bad_bound(bad / settled)}, {within} {budget_percent(budget)}, the {of_lanes}"
-    edges = bad_interval(low, high).replace("\N{EN DASH}", " % and ")
-    return (
-        f"{bad:,} of {settled:,} settled turned out bad: {share}.",
-        f"Counted since the lanes opened, all repositories together: the true share lies between {edges} % (95 % "
-        "interval).",
-    )
-
-
-def still_open(name: str, needed: int) -> str:
-    """Say how many bad outcomes in a row would shut an open lane above its limit."""
-    more = "if the next one is bad too" if needed == 1 else f"if the next {needed:,} are bad too"
-    return f"{visible_name(name)} is open: too few have settled to shut it. It shuts {more}."
 
 
 def live_budget(results: Sequence[LaneMonth]) -> float:

@@ -3,16 +3,25 @@
 Shares of bad outcomes are rounded up, intervals outwards, and nothing based on an estimate is called certified.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import ceil
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from scoring.certificates.lane_counts import LaneCurve, Offer
 from scoring.certificates.lane_curve import WORST_BAD_HIGH, offer_of
 from scoring.certificates.sample_size import Need
-from scoring.formatting import bad_bound, bad_interval, bad_percent, one_decimal_up, percent_in_full, things
+from scoring.formatting import (
+    bad_bound,
+    bad_interval,
+    bad_percent,
+    budget_percent,
+    one_decimal_up,
+    percent_in_full,
+    things,
+    visible_name,
+)
 from scoring.pipeline.lane_history import AGREEMENTS, Agreement, Happened, LaneHistory, LaneSum
-from scoring.queries.lanes import share_interval
+from scoring.queries.lanes import LaneMonth, share_interval
 from scoring.queries.read import AuditCount
 from triage.services.reading_times import FEWEST, TimeSaved
 
@@ -126,7 +135,7 @@ def _were(count: float) -> str:
 
 
 def notice_words(offer: Offer, budget: float) -> str:
-    """Give the figures of the queue's notice of a lane in shadow mode; the template has the notice's first words."""
+    """Give the figures of the queue's notice where the advice is to open; the template has the notice's first words."""
     return (
         f"It would have let through {count_words(offer.let_through)} of {count_words(offer.cases)}, "
         f"{count_words(offer.bad) if offer.bad else 'none'} of them bad: "
@@ -309,7 +318,11 @@ def costs_words(offer: Offer, through: int, days: int, audited: float) -> str:
     )
 
 
-Advice = tuple[str, str]  # what to do, and why
+class Advice(NamedTuple):
+    """What to do about a lane, and why."""
+
+    action: Literal["open it", "keep watching", "close it", "leave it open", "leave it open, and answer its audits"]
+    why: str
 
 
 def watching_advice(history: LaneHistory, budget: float) -> Advice:
@@ -319,17 +332,27 @@ def watching_advice(history: LaneHistory, budget: float) -> Advice:
     """
     settled, bad = history.settled, history.count("wrong")
     if settled < FEWEST_TOLD:
-        return (
-            "keep watching",
-            f"Only {settled} of its rows settled here so far, and it takes {FEWEST_TOLD} to tell more.",
+        some = f"Only {settled}" if settled else "None"
+        return Advice(
+            "keep watching", f"{some} of its rows settled here so far, and it takes {FEWEST_TOLD} to tell more."
         )
     limit = percent_in_full(budget)
     if bad > budget * settled:
-        return "keep watching", f"Of {settled} settled here {bad} would be wrong, more than your budget of {limit}."
-    return "open it", (
+        return Advice(
+            "keep watching", f"Of {settled} settled here {bad} would be wrong, more than your budget of {limit}."
+        )
+    return Advice(
+        "open it",
         f"Of {settled} settled here {bad or 'none'} would be wrong, so nothing here speaks against what all "
-        "repositories together show. The audit goes on, and the lane shuts itself."
+        "repositories together show. The audit goes on, and the lane shuts itself.",
     )
+
+
+def known_words(settled: int, answered: int, bad: int) -> str:
+    """Say what is known of a lane: outcomes that settled, answers of its audit, and how many of both were bad."""
+    parts = [f"{settled:,} settled"] if settled else []
+    parts += [f"{answered:,} audited"] if answered else []
+    return f"{' and '.join(parts)} so far, {f'{bad:,}' if bad else 'none'} of them bad"
 
 
 def open_advice(history: LaneHistory, audit: AuditCount, budget: float) -> Advice:
@@ -338,16 +361,52 @@ def open_advice(history: LaneHistory, audit: AuditCount, budget: float) -> Advic
     Whether more than the budget were bad is told by an interval of 95 % (`share_interval`).
     """
     known, bad = history.settled + audit.answered, history.count("wrong") + audit.bad
-    counts = f"{known:,} settled or audited, {bad or 'none'} of them bad"
+    counts = known_words(history.settled, audit.answered, bad)
+    if not known:
+        return Advice("leave it open, and answer its audits", "Nothing has settled or was audited so far.")
     if known < FEWEST_TOLD:
-        return "leave it open, and answer its audits", f"{counts}: too few to judge."
+        return Advice("leave it open, and answer its audits", f"{counts}: too few to judge.")
     low, high = share_interval(bad, known)
     limit = percent_in_full(budget)
     if low > budget:
-        return "close it", f"{counts}: more than your budget of {limit} for sure."
+        return Advice("close it", f"{counts}: more than your budget of {limit} for sure.")
     if high <= budget:
-        return "leave it open", f"{counts}: within your budget of {limit} for sure."
-    return "leave it open, and answer its audits", f"{counts}: too few to tell whether that is within {limit}."
+        return Advice("leave it open", f"{counts}: within your budget of {limit} for sure.")
+    return Advice("leave it open, and answer its audits", f"{counts}: too few to tell whether that is within {limit}.")
+
+
+def lane_answer(results: Sequence[LaneMonth], audited: tuple[int, int], budget: float) -> tuple[str, str]:
+    """Say how much of what lanes let through, or their audit drew, turned out bad, and the evidence; "" for nothing.
+
+    `audited` counts answered audits and bad ones among them; `budget` is the share allowed to be bad on average.
+    Below FEWEST_TOLD known ones a share means nothing, so there is none. A share above the limit alone does not shut a
+    lane: `still_open` says what is missing.
+    """
+    settled = sum(month.n for month in results)
+    known, bad = settled + audited[0], sum(month.bad for month in results) + audited[1]
+    if not known:
+        return "", ""
+    counts = known_words(settled, audited[0], bad)
+    if known < FEWEST_TOLD:
+        return f"{counts}: too few to judge.", ""
+    if not results:
+        return f"{counts}.", ""
+    low, high = share_interval(bad, known)
+    within = "within" if high <= budget else "not surely within" if bad / known <= budget else "above"
+    of_lanes = "limit of its lane" if len({month.budget for month in results}) == 1 else "average limit of these lanes"
+    share = f"{bad_bound(bad / known)}, {within} {budget_percent(budget)}, the {of_lanes}"
+    edges = bad_interval(low, high).replace("\N{EN DASH}", " % and ")
+    return (
+        f"{counts}: {share}.",
+        f"Counted since the lanes opened, all repositories together: the true share lies between {edges} % (95 % "
+        "interval).",
+    )
+
+
+def still_open(name: str, needed: int) -> str:
+    """Say how many bad outcomes in a row would shut an open lane above its limit."""
+    more = "if the next one is bad too" if needed == 1 else f"if the next {needed:,} are bad too"
+    return f"{visible_name(name)} is open: too few have settled to shut it. It shuts {more}."
 
 
 def sum_words(history: LaneHistory, would: bool = True) -> str:

@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.certificates import in_force
-from scoring.explain.decided import LONGEST_REASON, decided, explain
+from scoring.dataset.catalogue import FEATURES
+from scoring.dataset.track_record import RECORD
+from scoring.explain.decided import LONGEST, LONGEST_REASON, LOWERS, decided, explain
 from scoring.explain.reasons import MISSING_WORDS
 from scoring.explain.sentences import FACTOR_LABELS, SENTENCES, factor_label, sentence, would_change
 from scoring.formatting import (
@@ -33,7 +35,7 @@ from scoring.gate.decide import ORDINARY, judge, judge_change
 from scoring.models.registry import factors
 from scoring.review.schema import FailureReason
 from scoring.thresholds import Thresholds
-from scoring.types import Attestation, Content, Evidence, Lane, Reason
+from scoring.types import Attestation, Content, Evidence, Factor, Lane, Reason
 
 SHUT = Thresholds()
 OPEN = Thresholds(t_high=0.90, certified=True)
@@ -121,10 +123,23 @@ def test_a_row_says_what_decided_and_what_is_missing() -> None:
     assert line(Evidence(not_clean=7)).startswith("Chance 22 %: none of 7 merged cleanly; ")
     low = judge_change(Evidence(not_clean=7), CLEAR, ORDINARY, SHUT, 0.55, 5.0)  # as a model may say of a good record
     assert decided(low, Evidence(clean=3)) == "Chance 22 %, though 3 of 3 merged cleanly"
+    touching = (Factor("repository_open", 57, -0.2), Factor("docs_only", 0, -0.1), Factor("touches_tests", 1, -0.09))
+    assert decided(replace(low, factors=touching), Evidence(clean=3)) == "Chance 22 %: touches tests"
+    faint = replace(low, factors=(Factor("touches_tests", 1, -0.01), Factor("lines_added", 900, 0.2)))
+    assert decided(faint, Evidence(clean=3)) == "Chance 22 %, though 3 of 3 merged cleanly"
+    assert decided(replace(low, factors=touching), Evidence(not_clean=7)) == "Chance 22 %: none of 7 merged cleanly"
     assert decided(low, Evidence(clean=2, not_clean=2)) == "Chance 22 %: 2 of 4 merged cleanly"
     assert "clean overall" not in line(Evidence(not_clean=7, settled_here=3)), "the same record is told once"
     assert line(VOUCHED, content=None).endswith("; content not reviewed yet")
     assert "; fast lane not certified; vouched for by" in line(VOUCHED, Thresholds(t_high=0.5))
+
+
+def test_words_for_what_lowers_a_chance_fit_a_row_and_name_features_that_models_know() -> None:
+    known = {feature.name for feature in (*FEATURES, *RECORD)}
+    assert LOWERS.keys() <= known
+    for name, words in LOWERS.items():
+        value = 0.424 if "rate" in name else 99_999 if name.startswith("lines") else 999
+        assert len(f"Chance 22 %: {words(value)}") <= LONGEST, name
 
 
 def test_a_shut_lane_says_what_would_open_it() -> None:

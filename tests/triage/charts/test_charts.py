@@ -295,38 +295,6 @@ def test_a_month_is_named_in_words(month: str, said: str) -> None:
     assert month_words(month) == said
 
 
-def test_what_came_of_the_lane_is_said_with_its_bound_and_against_the_budget() -> None:
-    assert reports.lane_answer(()) == ("", "")
-    good, bad = LaneMonth("2026-01", 96, 1, 0.0, 0.1, 0.228284), LaneMonth("2026-02", 4, 4, 0.0, 1.0, 0.05)
-    told = reports.lane_answer((good,))
-    assert told[0] == "1 of 96 settled turned out bad: 1.1 %, within 22.9 %, the limit of its lane."
-    assert "the true share lies between 0.1 % and" in told[1]
-    assert (
-        "100.0 %, above 5 %, the limit of its lane."
-        in reports.lane_answer((LaneMonth("2026-02", 5, 5, 0.0, 1.0, 0.05),))[0]
-    )
-    assert "22.2 %, the average limit of these lanes." in reports.lane_answer((good, bad))[0]
-
-
-@pytest.mark.parametrize(
-    ("n", "bad", "said"),
-    [
-        (1, 1, "1 settled, and it was bad: too few to judge."),
-        (1, 0, "1 settled, and it stayed clean: too few to judge."),
-        (4, 2, "4 settled, 2 of them bad: too few to judge."),
-    ],
-)
-def test_below_five_settled_no_share_is_told(n: int, bad: int, said: str) -> None:
-    assert reports.lane_answer((LaneMonth("2026-01", n, bad, 0.0, 1.0, 0.05),)) == (said, "")
-
-
-def test_of_an_open_lane_above_its_limit_it_is_said_what_shuts_it() -> None:
-    assert reports.still_open("lantern", 4) == (
-        "lantern is open: too few have settled to shut it. It shuts if the next 4 are bad too."
-    )
-    assert reports.still_open(HOSTILE[1], 1).endswith("settled to shut it. It shuts if the next one is bad too.")
-
-
 INSIDE = (ShownBin(19, 0.7718, 0.9473, 0.5789, 0.9473), ShownBin(20, 0.9324, 0.8947, 0.7894, 1.0))
 RECORDED = ShownBin(131, 0.645674, 0.732824, 0.564885, 0.725191)  # 73 % of 56 to 73 % in whole percents
 DEMO = ShownBin(19, 0.922978, 0.736842, 0.789474, 1.0)

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from scoring.certificates.lane_counts import Group, LaneCurve, LanePoint, Offer, Source
 from scoring.certificates.sample_size import Need
 from scoring.pipeline.lane_history import AGREEMENTS, HAPPENED, Agreement, LaneHistory, LaneRow, LaneSum
-from scoring.queries.read import AuditCount, Person
+from scoring.queries.read import AuditCount, LaneMonth, Person
 from tests.triage.charts.test_charts import overlapping
+from tests.triage.worlds.drawn_rows import HOSTILE
 from triage.charts.lane import lane_plot
 from triage.presenters import lane as lane_words
 
@@ -59,9 +60,21 @@ def test_whether_to_open_a_lane_follows_what_settled_here() -> None:
 @pytest.mark.parametrize(
     ("agreements", "answered", "bad", "what", "why"),
     [
-        ({"wrong": 1}, 3, 0, "leave it open, and answer its audits", "4 settled or audited, 1 of them bad: too few"),
+        (
+            {"wrong": 1},
+            3,
+            0,
+            "leave it open, and answer its audits",
+            "1 settled and 3 audited so far, 1 of them bad: too",
+        ),
         ({"agrees": 3}, 2, 1, "leave it open, and answer its audits", "1 of them bad: too few to tell whether"),
-        ({"agrees": 8}, 7, 7, "close it", "15 settled or audited, 7 of them bad: more than your budget of 10 %"),
+        (
+            {"agrees": 8},
+            7,
+            7,
+            "close it",
+            "7 of them bad: more than your budget of 10 %",
+        ),
         ({"agrees": 60, "wrong": 0}, 0, 0, "leave it open", "none of them bad: within your budget of 10 % for sure."),
     ],
 )
@@ -72,6 +85,40 @@ def test_what_to_do_about_an_open_lane_follows_outcomes_and_audits_together_by_a
     advice = lane_words.open_advice(rows, AuditCount(answered, answered, bad, 0), 0.1)
     assert advice[0] == what
     assert why in advice[1]
+
+
+def test_what_came_of_the_lane_is_said_with_its_bound_and_against_the_budget() -> None:
+    assert lane_words.lane_answer((), (0, 0), 0.05) == ("", "")
+    good, bad = LaneMonth("2026-01", 96, 1, 0.0, 0.1, 0.228284), LaneMonth("2026-02", 4, 4, 0.0, 1.0, 0.05)
+    told = lane_words.lane_answer((good,), (0, 0), 0.228284)
+    assert told[0] == "96 settled so far, 1 of them bad: 1.1 %, within 22.9 %, the limit of its lane."
+    assert "the true share lies between 0.1 % and" in told[1]
+    assert "40.0 %, above 5 %, the limit of its lane." in lane_words.lane_answer((bad,), (6, 0), 0.05)[0]
+    assert "22.2 %, the average limit of these lanes." in lane_words.lane_answer((good, bad), (0, 0), 0.2212)[0]
+    assert lane_words.lane_answer((), (6, 1), 0.05) == ("6 audited so far, 1 of them bad.", ""), "certified meanwhile"
+
+
+@pytest.mark.parametrize(
+    ("n", "bad", "audited", "said"),
+    [
+        (1, 1, (0, 0), "1 settled so far, 1 of them bad: too few to judge."),
+        (1, 1, (3, 0), "1 settled and 3 audited so far, 1 of them bad: too few to judge."),
+        (4, 0, (0, 0), "4 settled so far, none of them bad: too few to judge."),
+    ],
+)
+def test_below_five_known_ones_no_share_is_told_and_the_lane_page_counts_the_same(
+    n: int, bad: int, audited: tuple[int, int], said: str
+) -> None:
+    assert lane_words.lane_answer((LaneMonth("2026-01", n, bad, 0.0, 1.0, 0.05),), audited, 0.05) == (said, "")
+    rows = history(*("wrong",) * bad, *("agrees",) * (n - bad))
+    assert lane_words.open_advice(rows, AuditCount(5, *audited, 0), 0.05).why == said
+
+
+def test_of_an_open_lane_above_its_limit_it_is_said_what_shuts_it() -> None:
+    assert lane_words.still_open("lantern", 4) == (
+        "lantern is open: too few have settled to shut it. It shuts if the next 4 are bad too."
+    )
+    assert lane_words.still_open(HOSTILE[1], 1).endswith("settled to shut it. It shuts if the next one is bad too.")
 
 
 def test_no_word_of_an_estimate_calls_it_certified() -> None:

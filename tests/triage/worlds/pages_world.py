@@ -312,6 +312,10 @@ class DrawnWorld:
         """As the test that drew it says."""
         return self.results
 
+    def lane_audits(self, snapshot: object) -> tuple[int, int]:
+        """No audit was answered."""
+        return 0, 0
+
     def lane_states(self, snapshot: object) -> tuple[read.LaneState, ...]:
         """Open in the one repository from a threshold that was set by hand, or shut there."""
         is_open = self.t_high is not None
@@ -443,7 +447,15 @@ def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
     monkeypatch.setattr(middleware, "snapshot_reader", lambda: reader)
     monkeypatch.setattr(context, "_newest", None)
     held = (as_shown._queues, as_shown._approved, as_shown._changed, lane_heads._states, lane_heads._heads)
-    held += (lane_offers._pasts, lane_offers._offers, audit._drawn, inbox._due, snoozing._states, objections._records)
+    held += (
+        lane_offers._watched,
+        lane_offers._pasts,
+        lane_offers._offers,
+        audit._drawn,
+        inbox._due,
+        snoozing._states,
+        objections._records,
+    )
     held += (context._need_cache,)
     for kept in held:
         monkeypatch.setattr(kept, "get", lambda snapshot, key, make: make())  # a drawn one changes
@@ -464,6 +476,6 @@ def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
     )
     pages += ("lane_states", "lane_sum", "estimated_lanes", "opening_keys", "lane_past", "watched_repositories")
     pages += ("weeks", "answers", "scores", "persons", "dids_of_handles", "seeds_in_force")
-    for name in (*pages, "fares", "lane_results", "score", "training_need"):
+    for name in (*pages, "fares", "lane_audits", "lane_results", "score", "training_need"):
         if world:
             monkeypatch.setattr(read, name, getattr(world, name), raising=False)

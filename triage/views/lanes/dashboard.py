@@ -36,6 +36,7 @@ from triage.charts import backlog, histogram, orders, reports
 from triage.context import present, runs_beside, told_dashboard, training_need
 from triage.forms.filters import read_list
 from triage.http_cache import unless_held
+from triage.presenters import lane as lane_words
 from triage.presenters import lane_heads
 from triage.presenters import text as missing
 from triage.presenters.graph_model import graph_card
@@ -85,7 +86,7 @@ def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
         **_lanes(board, _inbox(snapshot)),
         "published": count_records() if service_account() else None,
         "still_open": _still_open(snapshot, repositories, now),
-        **_learned(exact, sum(one.decided for one in fares), read.lane_results(snapshot), training_need(snapshot)),
+        **_learned(exact, sum(one.decided for one in fares), snapshot),
     }
     return render(request, "dashboard/dashboard.html", shown)
 
@@ -111,7 +112,7 @@ def _still_open(snapshot: Snapshot, names: Mapping[str, str], now: datetime) -> 
     """Return a sentence for each open estimated lane that let through more bad ones than its limit."""
     is_open = {one.repository for one in lane_heads.lane_states(snapshot) if one.is_open and not one.shadow}
     return [
-        reports.still_open(names[one.repository], bad_to_shut(rule, one.settled, one.settled_bad))
+        lane_words.still_open(names[one.repository], bad_to_shut(rule, one.settled, one.settled_bad))
         for one in read.estimated_lanes(snapshot, now)
         if one.repository in is_open and one.settled_bad > one.offer.bad_high * one.settled
         for rule in (AlarmRule(one.offer.bad_high, settings.FALSE_APPROVAL_DELTA),)
@@ -138,13 +139,12 @@ def _lanes(board: read.Dashboard, inbox: Mapping[read.GroupKey, int]) -> dict[st
     }
 
 
-def _learned(
-    exact: bool, a_year: int, results: tuple[read.LaneMonth, ...], need: read.TrainingNeed
-) -> dict[str, object]:
+def _learned(exact: bool, a_year: int, snapshot: Snapshot) -> dict[str, object]:
     """Return what was learned, told with thresholds where `exact`.
 
     `a_year` pull requests were decided in the last one.
     """
+    results, audited, need = read.lane_results(snapshot), read.lane_audits(snapshot), training_need(snapshot)
     name, model = read_serving(settings.MODEL_DIR, LABEL)
     lane = model.lane if model else None
     budget = lane.budget if lane else settings.FALSE_APPROVAL_BUDGET
@@ -168,7 +168,7 @@ def _learned(
         "approvals": reports.false_approvals("approvals", lane, results if is_live_told else (), drawn),
         "no_approvals": missing.no_false_approvals(name, model, exact, fewest, need),
         "no_live": "" if results else missing.no_live(settings.LABEL_WINDOW_DAYS),
-        "lane_said": reports.lane_answer(results),
+        "lane_said": lane_words.lane_answer(results, audited, drawn),
         "score_said": BEING_TESTED if runs_beside("backtest") and not (bins or past) else reports.score_answer(bins),
         "lane_words": reports.lane_words(lane, exact) if lane else "",
         "lane_needs": missing.needed(lane) if lane and exact else "",

@@ -56,6 +56,7 @@ from triage.views.lanes.lane_offers import (
     past_of,
     standing,
     state_of,
+    watched_lane,
 )
 from triage.views.lanes.lists import for_maintainers
 
@@ -177,7 +178,7 @@ def end_estimate(request: Request, snapshot: Snapshot) -> HttpResponse:
 
 def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, object]:
     now, opening = present(snapshot), standing(past.repository.key)
-    state, watched = state_of(past, opening), read.watched_lane(snapshot, past, now)
+    state, watched = state_of(past, opening), watched_lane(snapshot, past.repository)
     offer, delta = past.offer, settings.FALSE_APPROVAL_DELTA
     time = time_saved([row.uri for row in watched.rows])
     can_open = offer is not None and state in OPENS_FROM and may_be_opened()

@@ -12,7 +12,7 @@ from scoring.certificates.lane_counts import Offer
 from scoring.certificates.lane_curve import is_served
 from scoring.config.policy import policy_from_settings
 from scoring.formatting import visible_name
-from scoring.pipeline.lane_history import ENOUGH
+from scoring.pipeline.lane_history import LaneHistory
 from scoring.pipeline.lane_thresholds import OFFERS
 from scoring.queries import read
 from scoring.queries.read import LanePast, WatchedRepository
@@ -20,7 +20,7 @@ from triage.access.permissions import Role, Roles
 from triage.context import present
 from triage.models import EstimatedLane
 from triage.presenters import lane as lane_words
-from triage.presenters.lane import State
+from triage.presenters.lane import Advice, State
 from triage.presenters.lane_heads import lane_states
 from triage.services import estimated_lanes
 from triage.services.repository_settings import newest
@@ -28,17 +28,23 @@ from triage.services.repository_settings import newest
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """An offer in words, with the address of the page that accepts it.
+    """An offer in words, with our advice and the address of the page that accepts it.
 
-    `settled` counts settled rows of the shadow report; `where` names the repository where there are several.
+    `where` names the repository where there are several.
     """
 
     said: str
     address: str
-    settled: int = 0
+    advice: Advice
     where: str = ""
 
+    @property
+    def is_advised(self) -> bool:
+        return self.advice.action == "open it"
 
+
+MOST_JUDGED = 10  # repositories of one viewer whose rows are read for an advice
+_watched = PerSnapshot[LaneHistory]()
 _pasts = PerSnapshot[LanePast | None]()
 _offers = PerSnapshot[Offer | None]()
 
@@ -82,9 +88,9 @@ def may_be_opened() -> bool:
 
 
 def offered(snapshot: Snapshot, roles: Roles, repository: str) -> Offered | None:
-    """Return the queue's offer to this viewer: for `repository`, or their first one in shadow mode; else None.
+    """Return the queue's offer to this viewer: for `repository`, or for their first one that we advise to open.
 
-    It names that one and counts their others with an offer.
+    Without such, for their first one in shadow mode; None where there is none.
     """
     watched = read.watched_repositories(snapshot) if may_be_opened() else ()
     candidates = [
@@ -95,31 +101,36 @@ def offered(snapshot: Snapshot, roles: Roles, repository: str) -> Offered | None
         and newest(candidate).shadow
     ]
     bases = {state.repository: state.basis for state in lane_states(snapshot)} if candidates else {}
-    found = []
+    found: list[Offered] = []
     for candidate in candidates:
         if bases.get(candidate.key) in ("certified", "by_hand"):
             continue
         budget = candidate.settings.budget or policy_from_settings().thresholds.budget
         if offer := _offers.get(snapshot, budget, lambda budget=budget: _present_offer(snapshot, budget)):
-            found.append((candidate, offer, budget))
-    if not found:
-        return None
-    candidate, offer, budget = found[0]
-    more = f" and {len(found) - 1:,} more" if len(found) > 1 else ""
-    where = visible_name(candidate.name) + more if len(watched) > 1 else ""
-    return Offered(lane_words.notice_words(offer, budget), lane_address(candidate.key), where=where)
+            advice = lane_words.watching_advice(watched_lane(snapshot, candidate), budget)
+            where = visible_name(candidate.name) if len(watched) > 1 else ""
+            found.append(Offered(lane_words.notice_words(offer, budget), lane_address(candidate.key), advice, where))
+            if found[-1].is_advised:
+                return found[-1]
+        if len(found) == MOST_JUDGED:
+            break
+    return found[0] if found else None
+
+
+def watched_lane(snapshot: Snapshot, repository: WatchedRepository) -> LaneHistory:
+    """Return `read.watched_lane`, computed once for each snapshot and repository."""
+    return _watched.get(snapshot, repository.key, lambda: read.watched_lane(snapshot, repository, present(snapshot)))
 
 
 def shadow_offer(snapshot: Snapshot, repository: WatchedRepository) -> Offered | None:
-    """Return the shadow report's offer; None until ENOUGH of its rows are settled, and where nothing can be offered."""
+    """Return the shadow report's offer where we advise to open the lane; else None."""
     past = past_of(snapshot, repository.key)
     is_watching = past is not None and state_of(past, standing(repository.key)) == "watching"
     if past is None or past.offer is None or not is_watching or not may_be_opened():
         return None
-    settled = read.watched_lane(snapshot, past, present(snapshot)).settled
-    if settled < ENOUGH:
-        return None
-    return Offered(lane_words.opening_words(past.offer), lane_address(repository.key), settled)
+    advice = lane_words.watching_advice(watched_lane(snapshot, repository), past.budget)
+    offer = Offered(lane_words.opening_words(past.offer), lane_address(repository.key), advice)
+    return offer if offer.is_advised else None
 
 
 def lane_address(key: str) -> str:

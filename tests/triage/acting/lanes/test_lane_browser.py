@@ -22,7 +22,7 @@ def test_a_lane_is_opened_from_the_queue_lets_through_and_is_closed_again(page: 
     page.goto("/")
     expect(page.locator(".banner").first).to_contain_text("is shut")
     expect(page.locator("#group-would_be_fast_lane")).to_have_text("Would be fast lane")
-    page.locator(".banner").get_by_role("link", name="Open the lane…").click()
+    page.locator(".banner").get_by_role("link", name="Keep watching").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Open the fast lane?")
     assert violations(page) == []
     page.get_by_role("button", name="Open the lane").click()
