@@ -131,8 +131,8 @@ def count_of(value: Param) -> int:
 
 
 def weighted(count: float) -> str:
-    """Return a sum of weights as a number of pull requests, rounded up: "68" for 68.0, "18.2" for 18.1621."""
-    return f"{count:,.0f}" if count == int(count) else one_decimal_up(count)
+    """Return a sum of weights as the nearest whole number of pull requests, but never as 0 where there is some."""
+    return f"{max(round(count), 1 if count > 0 else 0):,}"
 
 
 def things(count: int, thing: str, many: str = "") -> str:

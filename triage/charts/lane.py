@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from scoring.certificates.lane_counts import LaneCurve, LanePoint, Offer
-from scoring.formatting import bad_bound, bad_interval, bad_percent, percent_in_full
+from scoring.formatting import bad_bound, bad_interval, bad_percent, percent_in_full, weighted
 from triage.charts.plot import (
     Anchor,
     Area,
@@ -18,7 +18,6 @@ from triage.charts.plot import (
     percent_words,
     round_up,
 )
-from triage.presenters.lane import count_words
 
 LEFT, RIGHT, TOP, BOTTOM = 90.0, 710.0, 20.0, 230.0
 HEIGHT = 276
@@ -136,10 +135,10 @@ def _table(curves: Sequence[LaneCurve]) -> Table:
 def _row(point: LanePoint, curve: LaneCurve) -> tuple[str, ...]:
     return (
         f"{percent_in_full(point.threshold)}, {WHOSE[curve.source]}",
-        count_words(point.let_through),
-        count_words(curve.cases),
+        weighted(point.let_through),
+        weighted(curve.cases),
         percent_words(point.let_through / curve.cases),
-        count_words(point.bad),
+        weighted(point.bad),
         bad_percent(point.bad / point.let_through),
         f"{bad_interval(point.bad_low, point.bad_high)} %",
         f"{point.authors:,}",

@@ -19,6 +19,7 @@ from scoring.formatting import (
     percent_in_full,
     things,
     visible_name,
+    weighted,
 )
 from scoring.pipeline.lane_history import AGREEMENTS, Agreement, Happened, LaneHistory, LaneSum
 from scoring.queries.lanes import LaneMonth, share_interval
@@ -82,11 +83,6 @@ WINDOWS = {"own": "last 12 months, estimate", "starter": "other projects, estima
 FEWEST_TOLD = 5  # least number of settled ones for a share of bad ones
 
 
-def count_words(amount: float) -> str:
-    """Format a count that may be a sum of weights as a whole number."""
-    return f"{amount:,.0f}"
-
-
 def opening_words(offer: Offer) -> str:
     """Describe an offer with its threshold in one sentence."""
     bad = bad_interval(offer.bad_low, offer.bad_high)
@@ -96,10 +92,10 @@ def opening_words(offer: Offer) -> str:
 
 def answer_words(offer: Offer) -> str:
     """Say how many would go through, and how many of those were bad."""
-    through = count_words(offer.let_through)
+    through = weighted(offer.let_through)
     return (
-        f"{through} of {count_words(offer.cases)} {SOURCES[offer.source]}. "
-        f"{count_words(offer.bad) if offer.bad else 'None'} of the {through} {_were(offer.bad)} bad: "
+        f"{through} of {weighted(offer.cases)} {SOURCES[offer.source]}. "
+        f"{weighted(offer.bad) if offer.bad else 'None'} of the {through} {_were(offer.bad)} bad: "
         f"{bad_percent(offer.bad / offer.let_through)}, {bad_interval(offer.bad_low, offer.bad_high)} % as far as "
         f"these can tell ({WINDOWS[offer.source]})."
     )
@@ -111,10 +107,8 @@ def group_words(curve: LaneCurve, offer: Offer) -> list[tuple[str, str]]:
     for name, group in (("Newcomers alone", curve.newcomers), ("With push access", curve.everybody)):
         if group is not None:
             through, bad = group.at(offer.threshold)
-            spoiled = f", {count_words(bad) if bad else 'none'} of them bad" if through else ""
-            lines.append(
-                (name, f"{count_words(through) if through else 'none'} of {count_words(group.cases)}{spoiled}")
-            )
+            spoiled = f", {weighted(bad) if bad else 'none'} of them bad" if through else ""
+            lines.append((name, f"{weighted(through) if through else 'none'} of {weighted(group.cases)}{spoiled}"))
     return lines
 
 
@@ -137,8 +131,8 @@ def _were(count: float) -> str:
 def notice_words(offer: Offer, budget: float) -> str:
     """Give the figures of the queue's notice where the advice is to open; the template has the notice's first words."""
     return (
-        f"It would have let through {count_words(offer.let_through)} of {count_words(offer.cases)}, "
-        f"{count_words(offer.bad) if offer.bad else 'none'} of them bad: "
+        f"It would have let through {weighted(offer.let_through)} of {weighted(offer.cases)}, "
+        f"{weighted(offer.bad) if offer.bad else 'none'} of them bad: "
         f"{bad_percent(offer.bad / offer.let_through)}, up to {bad_bound(offer.bad_high)} "
         f"({WINDOWS[offer.source]}). Your budget is {percent_in_full(budget)}."
     )
@@ -186,8 +180,8 @@ def one_in(share: float) -> str:
 def standing_words(offer: Offer) -> str:
     """Give the figures on which an open lane was opened."""
     return (
-        f"It would have let through {count_words(offer.let_through)} of {count_words(offer.cases)} "
-        f"{SOURCES[offer.source]}. {count_words(offer.bad) if offer.bad else 'None'} of them {_were(offer.bad)} bad: "
+        f"It would have let through {weighted(offer.let_through)} of {weighted(offer.cases)} "
+        f"{SOURCES[offer.source]}. {weighted(offer.bad) if offer.bad else 'None'} of them {_were(offer.bad)} bad: "
         f"{bad_interval(offer.bad_low, offer.bad_high)} % ({WINDOWS[offer.source]})."
     )
 
@@ -249,7 +243,7 @@ def nothing_words(curve: LaneCurve | None, budget: float, fewest: int) -> str:
         if highs
         else f"At every threshold more than {percent_in_full(budget)} of them were bad."
     )
-    rests = f"It rests on {count_words(curve.cases)} {SOURCES[curve.source]}."
+    rests = f"It rests on {weighted(curve.cases)} {SOURCES[curve.source]}."
     return f"Nothing yet. {rests} {why} {_larger_budget_words(curve)}"
 
 
@@ -259,8 +253,8 @@ def _larger_budget_words(curve: LaneCurve) -> str:
     for budget in range(1, most + 1):
         if offer := offer_of(curve, budget / 100):
             return (
-                f"A budget of {budget} % in the settings would let {count_words(offer.let_through)} of "
-                f"{count_words(offer.cases)} through, {count_words(offer.bad) if offer.bad else 'none'} of them bad, "
+                f"A budget of {budget} % in the settings would let {weighted(offer.let_through)} of "
+                f"{weighted(offer.cases)} through, {weighted(offer.bad) if offer.bad else 'none'} of them bad, "
                 f"up to {bad_bound(offer.bad_high)}. More settled ones can change that too."
             )
     return f"More settled ones can change that; no budget up to {most} % does now."
@@ -274,8 +268,8 @@ def budget_effects(curve: LaneCurve, budget: float) -> list[tuple[str, str, str,
     effects = []
     for one in sorted({*BUDGETS_SHOWN, budget}):
         offer = offer_of(curve, one)
-        passed = f"{count_words(offer.let_through)} of {count_words(offer.cases)}" if offer else "none"
-        some = count_words(offer.bad) if offer and offer.bad else "none"
+        passed = f"{weighted(offer.let_through)} of {weighted(offer.cases)}" if offer else "none"
+        some = weighted(offer.bad) if offer and offer.bad else "none"
         bad = f"{some}, up to {bad_bound(offer.bad_high)}" if offer else some
         effects.append((percent_in_full(one), passed, bad, one == budget))
     return effects
