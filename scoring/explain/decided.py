@@ -136,6 +136,8 @@ def _findings_count(change: ChangeOutline) -> str:
 def _causes(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHING_KNOWN) -> list[str]:
     """Return a clause for each reason about what was sent or done, strongest first."""
     reasons = {reason.code: reason.params for reason in reversed(verdict.reasons)}
+    if change.own:
+        reasons.pop("low_probability", None)  # a push-holder's own stand apart from the lanes, whatever their chance
     clauses = (_change_clause(code, reasons, verdict, evidence, change) for code in OF_CHANGE if code in reasons)
     return [fit(words) for words in dict.fromkeys(clauses) if words]
 
@@ -377,7 +379,9 @@ LANE_CLAUSES: Mapping[str, Callable[[Params], str]] = {
 }
 # Other reasons apply to every change or state known facts; the record decides before them.
 OTHER_CLAUSES: Mapping[str, Callable[[Params], str]] = {
-    "not_enough_evidence": lambda params: "No score yet",
+    "not_enough_evidence": lambda params: (
+        "A low chance flags no newcomer" if "probability" in params else "No score yet"
+    ),
     "content_not_reviewed": lambda params: "Content not reviewed yet",
     "below_fast_lane": lambda params: f"Chance {percent(number_of(params['probability']))}, too low for the fast lane",
     "no_trust_path": lambda params: "Nobody trusted here vouches for them yet",

@@ -321,6 +321,9 @@ def _say_denounced(params: Params) -> str:
 def _say_unknown(params: Params) -> str:
     waiting = count_of(params["waiting"])
     rest = f": {things(waiting, 'merged pull request')} not counted yet" if waiting else ""
+    if "probability" in params:
+        chance = percent(number_of(params["probability"]))
+        return f"No record yet{rest}. A low chance ({chance}) flags nobody without one."
     return f"No score yet{rest}."
 
 

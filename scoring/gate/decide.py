@@ -45,7 +45,7 @@ NO_CHANGE = Content(risk=0.0, recommended=False)
 
 # Raise it with every change of what the gate, its conditions, the shrunk rate or the thresholds make of their inputs:
 # all open pull requests are then decided anew. A test holds a table of inputs and outputs against it.
-GATE_VERSION = "5"
+GATE_VERSION = "6"
 NOTABLE = 0.005  # a smaller change of a figure alone, as vouches age, is not worth a row
 # Versions of the rules were once hashes of their sources: version 1 had these. Stored decisions keep what they were
 # written with, since the id of a decision is a hash of its inputs.
@@ -202,7 +202,8 @@ def _person_reasons(evidence: Evidence, estimate: Estimate, thresholds: Threshol
         reasons.append(Reason("denounced_by_seed", {}))
     low = probability is not None and probability < thresholds.t_low
     if probability is None or (low and evidence.clean + evidence.not_clean == 0):  # lack of history flags nobody
-        reasons.append(Reason("not_enough_evidence", {"waiting": evidence.waiting}))
+        told = {"probability": probability} if probability is not None else {}
+        reasons.append(Reason("not_enough_evidence", {"waiting": evidence.waiting} | told))
     elif low:
         bound = {"budget": thresholds.low_budget} if thresholds.low_certified else {}
         reasons.append(Reason("low_probability", {"probability": probability, "t_low": thresholds.t_low} | bound))

@@ -37,7 +37,7 @@ HELP: Mapping[str, str] = {
     "No score yet": "This person has no settled pull request, so there is no number. "
     + UNKNOWN
     + ": a person looks, as "
-    "usual.",
+    "usual. A trained model may tell a chance all the same; however low, it flags nobody without a record.",
     "Content risk": "What the scanners found in the change, and Claude where a repository allows it. 0 % means "
     "nothing was found, not that nothing is there. It can only lower a lane.",
     "Structural trust": "From 0 to 1: how much trust of the seeds arrives along vouches. Other seeds would give "
@@ -60,8 +60,7 @@ HELP: Mapping[str, str] = {
     "were bad. People reviewed those too, so without review the share may be higher.",
     "Vouch graph": "Everybody with a record on this site, and the current vouches and warnings among them, without "
     "those for oneself. Size does not count: only what a seed reaches carries trust.",
-    "Scores of contributors": "How many people have which chance. People without a settled pull request are counted "
-    "beside it; they have no number.",
+    "Scores of contributors": "How many people have which chance. People without a number are counted beside it.",
     "Reliability": "The chance we gave, beside the result, bin by bin. Near the dashed line the numbers can be "
     "trusted. It does not say whether they tell good work from bad.",
     "Bad ones the lane let through": "Dots: what today's model would have let through then. Squares: what the lane did "
@@ -284,7 +283,7 @@ def _method(facts: Facts) -> tuple[str, ...]:
         "Track record: merges proven by somebody with push access or by the patch itself. A merge is clean when "
         f"nobody reverted it or had to fix its lines within {facts.window} days.",
         "“Stays clean” is the calibrated chance of that, with a 95 % interval. Without a settled pull request there is "
-        "no number: unknown is not bad.",
+        "no number, or one by a trained model alone, which flags nobody: unknown is not bad.",
         "Checks: scanners read every change of a watched repository. Content can only lower a lane, never raise it. "
         + _reader(facts)
         + _false_alarms(facts.false_alarms),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scoring.certificates import in_force
 from scoring.dataset.catalogue import FEATURES
 from scoring.dataset.track_record import RECORD
-from scoring.explain.decided import LONGEST, LONGEST_REASON, LOWERS, decided, explain
+from scoring.explain.decided import LONGEST, LONGEST_REASON, LOWERS, ChangeOutline, decided, explain
 from scoring.explain.reasons import MISSING_WORDS
 from scoring.explain.sentences import FACTOR_LABELS, SENTENCES, factor_label, sentence, would_change
 from scoring.formatting import (
@@ -35,7 +35,7 @@ from scoring.gate.decide import ORDINARY, judge, judge_change
 from scoring.models.registry import factors
 from scoring.review.schema import FailureReason
 from scoring.thresholds import Thresholds
-from scoring.types import Attestation, Content, Evidence, Factor, Lane, Reason
+from scoring.types import Attestation, Content, Estimate, Evidence, Factor, Lane, Prediction, Reason
 
 SHUT = Thresholds()
 OPEN = Thresholds(t_high=0.90, certified=True)
@@ -132,6 +132,22 @@ def test_a_row_says_what_decided_and_what_is_missing() -> None:
     assert "clean overall" not in line(Evidence(not_clean=7, settled_here=3)), "the same record is told once"
     assert line(VOUCHED, content=None).endswith("; content not reviewed yet")
     assert "; fast lane not certified; vouched for by" in line(VOUCHED, Thresholds(t_high=0.5))
+
+
+def test_a_low_chance_of_somebody_without_a_record_is_told_and_flags_nobody() -> None:
+    low = Prediction(Estimate(0.08, 0.04, 0.15, 11), (), "label_clean_fix")
+    verdict = judge_change(Evidence(), CLEAR, ORDINARY, SHUT, 0.55, 5.0, low)
+    assert verdict.lane is Lane.NORMAL_QUEUE
+    assert explain(verdict, Evidence()) == (
+        "First change here, no record yet; no trust path yet; a low chance flags no newcomer"
+    )
+    told = [sentence(reason) for reason in verdict.reasons]
+    assert "No record yet. A low chance (8 %) flags nobody without one." in told
+
+
+def test_a_push_holder_s_own_change_is_not_told_by_its_chance() -> None:
+    low = judge_change(Evidence(not_clean=7), CLEAR, ORDINARY, SHUT, 0.55, 5.0)
+    assert decided(low, Evidence(clean=432, not_clean=151), ChangeOutline(own=True)) == "Its author may push here"
 
 
 def test_words_for_what_lowers_a_chance_fit_a_row_and_name_features_that_models_know() -> None:

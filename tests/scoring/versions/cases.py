@@ -15,7 +15,18 @@ from scoring.scanners._rules import Rule, rules
 from scoring.scanners.submission import Knowledge, Submission
 from scoring.scanners.whole_files import whole_files
 from scoring.thresholds import CONDITIONS, Thresholds
-from scoring.types import AccountChange, Circumstances, Content, Draw, Evidence, LaneClosed, PeerFlag, Signing
+from scoring.types import (
+    AccountChange,
+    Circumstances,
+    Content,
+    Draw,
+    Estimate,
+    Evidence,
+    LaneClosed,
+    PeerFlag,
+    Prediction,
+    Signing,
+)
 from tests.scoring.diff.patched import patch
 from tests.scoring.diff.patches import SUM, mail, one_line
 from tests.scoring.scanners.written import PATH
@@ -166,9 +177,12 @@ GIT_READINGS = {
 
 
 def gate_inputs() -> Iterator[tuple[str, Inputs]]:
-    """Each case of the gate with its name: FAST, FAST with one thing otherwise, and without a review."""
+    """Each case of the gate with its name: FAST, FAST with one thing otherwise, without a review, with a model's."""
     yield "fast", FAST
     yield "no review", replace(FAST, content=None)
+    low = Prediction(Estimate(0.08, 0.04, 0.15, 11), (), "label_clean_fix")
+    yield "a model's low chance of a newcomer", replace(FAST, evidence=Evidence(), prediction=low)
+    yield "a model's low chance beside a record", replace(FAST, prediction=low)
     for part, fields in OTHERWISE.items():
         for name, values in fields.items():
             for value in values:

@@ -70,11 +70,13 @@ def row_pill(row: QueueRow) -> Pill:
     """Return the pill of a row. A drawn row is neutral: no lane and, until somebody answers, no number.
 
     After a passed audit it is in the fast lane again, from which it was drawn. Other rows of its author show their lane
-    without a number.
+    without a number. A push-holder's own is not flagged for its chance.
     """
     if row.is_sealed:
         return Pill("audit", "", "Audit")
     shown = pill(row.verdict, row.shadow)
+    if row.own and WARNINGS.intersection(reason.code for reason in row.verdict.reasons) == {"low_probability"}:
+        shown = replace(shown, kind="review", word=LANE_WORDS[Lane.NORMAL_QUEUE])  # they merge it themselves
     if row.hidden_by:
         is_hypothetical = row.shadow and row.verdict.lane is Lane.FAST_LANE
         word = "Would be fast lane" if is_hypothetical else lane_word(row.verdict)
