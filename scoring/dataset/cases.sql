@@ -75,7 +75,8 @@ with rounds as (
     (case when p.merged then coalesce((a.patch_id = b.patch_id)::tinyint, -1) else -1 end)::tinyint as as_sent,
     a.added as additions, a.removed as deletions, a.files::bigint as files_touched, null::bigint as binary_files,
     case when t.whole then exists (select 1 from unnest(t.paths) u(path)
-      where regexp_matches(path, '(?i)(^|[/._-])(tests?|specs?)([/._-]|$)')) end as touches_tests,
+      where regexp_matches(path, '(?i)(^|[/._-])(tests?|specs?)([/._-]|$)')
+        and not regexp_matches(path, '(?i)^\.[^/]+/')) end as touches_tests,  -- a CI job that runs tests is none
     case when t.whole then len(t.paths) > 0 and not exists (select 1 from unnest(t.paths) u(path)
       where not regexp_matches(path, '(?i)(^|/)docs?/|\.(md|rst|txt|adoc)$')) end as docs_only,
     case when t.whole then len(t.kinds) > 0 end as touches_sensitive,

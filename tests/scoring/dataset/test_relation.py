@@ -197,6 +197,23 @@ def test_kinds_of_files_are_those_of_the_first_round(txn: Transaction) -> None:
     assert list(table(txn, columns)[0].values()) == [True, False, True]
 
 
+@pytest.mark.parametrize(
+    ("path", "is_test"),
+    [
+        ("tests/lamp.py", True),
+        ("src/lamp.spec.ts", True),
+        (".github/workflows/test-suite.yml", False),
+        (".tangled/workflows/tests.yml", False),
+        ("src/latest.py", False),
+    ],
+)
+def test_a_ci_job_that_runs_tests_is_no_test(txn: Transaction, path: str, is_test: bool) -> None:
+    first = txn.value("select patch_ref from pull_rounds")
+    found = {"pull_uri": OFFERED, "patch_ref": first, "kinds": [], "whole": True, "paths": [path]}
+    txn.append("touched_files", [found])
+    assert table(txn, "touches_tests") == [{"touches_tests": is_test}]
+
+
 def test_who_could_push_when_it_was_opened_is_told_apart(result: Result) -> None:
     frames = world()
     frames.pull(SEED, "own")
