@@ -59,9 +59,10 @@ def bargain_sentence(label: ShownLabel) -> str:
     if longest is None or rival is None or longest >= rival:
         return "Its turns for first-timers bought nothing here: by the chance alone none of them waits longer."
     return (
-        f"The bargain of the inbox against the chance alone: no first-timer waits over {_days(longest)}, not "
-        f"{_days(rival)}; for that half wait up to {_days(need.wait)}, not {_days(model.wait)}, and the first third "
-        f"holds {percent_words(need.third)} of the bad ones, not {percent_words(model.third)}."
+        "The bargain of the inbox against the chance alone, played through on past arrivals: no first-timer would have "
+        f"waited over {_days(longest)}, not {_days(rival)}; for that half would have waited up to {_days(need.wait)}, "
+        f"not {_days(model.wait)}, and the first third would have held {percent_words(need.third)} of the bad ones, "
+        f"not {percent_words(model.third)}."
     )
 
 

@@ -435,11 +435,11 @@ def like_these(lane: ShownLane | None) -> Mapping[str, str]:
 
 
 def _lane_result(lane: Lane, share: ShownLane | ShownShare) -> str:
-    these = (
-        "like these in the backtest" if lane is Lane.FAST_LANE else "in the backtest that the score alone sends here"
-    )
+    these = "like these" if lane is Lane.FAST_LANE else "with such scores"
     edges = bad_interval(share.low, share.high)
-    return f"of {weighted(share.n)} {these} {weighted(share.bad)} needed a fix, 95 % interval {edges} %"
+    return (
+        f"In the backtest {weighted(share.bad)} of {weighted(share.n)} {these} needed a fix (95 % interval {edges} %)."
+    )
 
 
 def lane_words(lane: ShownLane, exact: bool) -> str:

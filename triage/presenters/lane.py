@@ -153,6 +153,12 @@ def shutting_words(offer: Offer, share: float, budget: float) -> str:
     )
 
 
+def in_a_row_words(outcomes: int, answers: int) -> str:
+    """Say how many bad outcomes, or bad answers of the audit, in a row would shut an open lane now."""
+    bad = f"{outcomes:,} bad outcome{'s in a row' if outcomes > 1 else ''}"
+    return f"As it stands, {bad} would shut it, or {answers:,} “no” of the audit{' in a row' if answers > 1 else ''}."
+
+
 def detection_words(days: float) -> str:
     """Say how long a bad lane stays open: `days` is the median until detection of lanes twice as bad from the start.
 
@@ -210,7 +216,7 @@ def audit_words(counts: AuditCount) -> str:
     parts += [f"{counts.due:,} {'waits' if counts.due == 1 else 'wait'} for an answer"]
     parts += [f"{decided_before:,} decided or changed before anybody answered"] if decided_before else []
     unlisted = " The list below has none without an answer." if counts.answered < counts.drawn else ""
-    return f"The audit drew {counts.drawn:,}: {', '.join(parts)}.{unlisted}"
+    return f"Besides, the audit drew {counts.drawn:,}: {', '.join(parts)}.{unlisted}"
 
 
 def certificate_words(need: Need | None, budget: float, training: str) -> str:

@@ -121,6 +121,16 @@ def test_of_an_open_lane_above_its_limit_it_is_said_what_shuts_it() -> None:
     assert lane_words.still_open(HOSTILE[1], 1).endswith("settled to shut it. It shuts if the next one is bad too.")
 
 
+def test_an_open_lane_says_what_would_shut_it_now() -> None:
+    assert (
+        lane_words.in_a_row_words(5, 1)
+        == "As it stands, 5 bad outcomes in a row would shut it, or 1 “no” of the audit."
+    )
+    assert (
+        lane_words.in_a_row_words(1, 4) == "As it stands, 1 bad outcome would shut it, or 4 “no” of the audit in a row."
+    )
+
+
 def test_no_word_of_an_estimate_calls_it_certified() -> None:
     said = [
         lane_words.opening_words(OFFER),

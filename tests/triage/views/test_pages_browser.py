@@ -86,7 +86,7 @@ def test_a_filter_swaps_the_list_and_its_url_alone_restores_the_view(open_page: 
     expect(page.locator("#tile-fast_lane")).to_have_attribute("aria-current", "true")
     expect(page.locator("#announce")).to_have_text("Nothing matches.")
     expect(titles(page)).to_have_count(0)
-    expect(page.locator("#open")).to_have_text("Nothing is in this list, so nothing is open here.")
+    expect(page.locator("#open")).to_have_text("Nothing in this list waits for you.")
     fresh = open_page(page.url.removeprefix(drawn_site))
     expect(fresh.locator("#tile-fast_lane")).to_have_attribute("aria-current", "true")
     expect(titles(fresh)).to_have_count(0)

@@ -87,7 +87,7 @@ def test_what_was_imported_trains_a_model_that_serves_and_its_attempt_can_be_rec
     assert {load_certificate(one).side for one in certificates} == {"high", "low"}
     high, low = said["certificate"].splitlines()
     assert high.startswith("Nothing is certified: ")
-    assert low.startswith("T_LOW stays as it is: ")
+    assert low.startswith("The chance below which a person looks (T_LOW) stays as it is: ")
     for certificate in certificates:
         assert str(certificate) in said["certificate"]
         assert "0 of its 0 cases are in the store." in told("verify_certificate", str(certificate))

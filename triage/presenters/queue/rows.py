@@ -195,6 +195,11 @@ class RowView:
     facts: tuple[tuple[str, str], ...] = ()  # of the change, each with its name
     peers: tuple[PeerView, ...] = ()  # what other sites say
 
+    @property
+    def reason_told(self) -> str:
+        """Return the reason, which begins as the row does: with the threshold and who objects, where `exact`."""
+        return self.decided_exact + self.reason.removeprefix(self.decided) if self.exact else self.reason
+
 
 @dataclass(frozen=True, slots=True)
 class GroupView:

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST
 
 from ingest.atproto.syntax import LONGEST_DID
 from ingest.store.snapshots import Snapshot
-from scoring.certificates.in_force import days_to_shut
+from scoring.certificates.in_force import AlarmRule, bad_to_shut, days_to_shut
 from scoring.certificates.lane_counts import Offer
 from scoring.certificates.lane_curve import FEWEST_SETTLED
 from scoring.explain.sentences import lane_notice
@@ -283,7 +283,19 @@ def _opened(
         "undoes": is_new and opening.person == viewer,
     }
     is_open = state == "open"
+    if is_open:
+        shown["in_a_row"] = _in_a_row(snapshot, past.repository.key, now)
     return {"opened": shown} | ({"advice": lane_words.open_advice(history, audit, past.budget)} if is_open else {})
+
+
+def _in_a_row(snapshot: Snapshot, repository: str, now: datetime) -> str:
+    """Say what would shut the estimated lane of this repository; "" until the worker has taken its opening."""
+    for one in read.estimated_lanes(snapshot, now):
+        if one.repository == repository:
+            rule = AlarmRule(one.offer.bad_high, settings.FALSE_APPROVAL_DELTA)
+            outcomes = bad_to_shut(rule, one.settled, one.settled_bad)
+            return lane_words.in_a_row_words(outcomes, bad_to_shut(rule, one.audited, one.audited_bad))
+    return ""
 
 
 def _rows(found: Sequence[LaneRow], says: Mapping[Agreement, str]) -> list[ShownRow]:

@@ -389,6 +389,9 @@ def _describe_high(certificate: "Certificate") -> str:
     return f"Nothing is certified: {say_need(Need(**msgspec.structs.asdict(result.need)))}."
 
 
+LOW_STAYS = "The chance below which a person looks (T_LOW) stays as it is"
+
+
 def _describe_low(certificate: "Certificate") -> str:
     """Describe the result of an attempt at T_LOW."""
     result = certificate.found
@@ -399,11 +402,8 @@ def _describe_low(certificate: "Certificate") -> str:
             f"{percent_in_full(certificate.budget)} of them."
         )
     if result.need is None:
-        return (
-            f"T_LOW stays as it is: no threshold held {percent_in_full(certificate.budget)} in every part of the last "
-            "year."
-        )
-    return f"T_LOW stays as it is: {say_low_need(Need(**msgspec.structs.asdict(result.need)))}."
+        return f"{LOW_STAYS}: no threshold held {percent_in_full(certificate.budget)} in every part of the last year."
+    return f"{LOW_STAYS}: {say_low_need(Need(**msgspec.structs.asdict(result.need)))}."
 
 
 def _serving_record(label: LabelName) -> Any:
