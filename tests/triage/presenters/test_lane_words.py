@@ -266,7 +266,7 @@ def test_an_opening_says_whose_scores_were_counted_and_that_others_serve_now(
 def test_an_audit_says_how_many_were_drawn_answered_and_not_merged() -> None:
     assert lane_words.audit_words(AuditCount(0, 0, 0, 0)) == "0 of them were audited so far."
     assert lane_words.audit_words(AuditCount(3, 0, 0, 3)) == (
-        "The audit drew 3: 0 answered, 3 wait for an answer. The list below has none without an answer."
+        "Besides, the audit drew 3: 0 answered, 3 wait for an answer. The list below has none without an answer."
     )
     told = lane_words.audit_words(AuditCount(6, 3, 1, 1))
     assert "3 answered, 1 of these would not be merged as sent, 1 waits for an answer" in told
