@@ -9,10 +9,10 @@ returns and the transposed network for each seed set, to save a part of 11 ms: s
 
 `TrustCache` holds results in memory beside the graph that they were computed from; without it (a new process, a new
 day, other settings) everything is computed anew. Between two midnights no vouch ages, so only people who vouched,
-denounced, or took that back can change anything: a seed set that reaches none of them keeps its rows, and one that
-reaches them only by its walk of EigenTrust keeps its first-passage trust. A ring of fakes may vouch as often as it
-likes and costs nothing. One search backwards from them finds all sets that reach them: on any way to one of them the
-first is reached before the change as after it.
+denounced, or took that back can change anything: a seed set that reaches none of them within L hops keeps its rows.
+EigenTrust is walked once, from the site's seeds, and again only where these reach one of them at any distance. A ring
+of fakes may vouch as often as it likes and costs nothing. One search backwards from them finds all sets that reach
+them: on any way to one of them the first is reached before the change as after it.
 """
 
 from collections.abc import Mapping
@@ -26,9 +26,8 @@ import pyarrow as pa
 from scoring.config.policy import Parameters, Policy
 from scoring.trust.bounded import Incoming, prepare_incoming
 from scoring.trust.denounces import Denounced, judge_within
-from scoring.trust.first_passage import Walk, prepare_walk, walk_from
 from scoring.trust.graph import Edges, Floats, Integers, Network, checked_people, prepare, row_starts, stretches
-from scoring.trust.table import Graph, few_columns, passage_columns, trust_columns
+from scoring.trust.table import SITE, Graph, few_columns, needs_share, passage_columns, site_share, trust_columns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,9 +128,8 @@ class Update:
 
     graph: Graph
     incoming: Incoming
-    walk: Walk
     within_hops: frozenset[int]  # contributor_ids from whom somebody whose vouches or denounces changed is that near
-    connected: frozenset[int]  # the same at any distance
+    share_moved: bool  # people's share of the site's walk may have changed
     policy: Policy
 
 
@@ -147,16 +145,19 @@ class TrustCache:
     def update(self, graph: Graph, sets: Mapping[int, SeedSet], basis: Basis) -> tuple[list[pa.Table], list[int]]:
         """Return rows of the seed sets that may have changed, and all repositories whose rows are to be replaced."""
         before, led = (self._graph, self._incoming) if self._basis == basis else (None, None)
-        near = NOBODY_NEAR
+        within = connected = frozenset[int]()
         if before is None or led is None:
             self._sets = {}
         else:
-            near = _find_reaching(before, led, _changed_people(before, graph), basis[1].parameters.hops)
+            within, connected = _find_reaching(before, led, _changed_people(before, graph), basis[1].parameters.hops)
         gone = [number for number in self._sets if number not in sets]
+        site, wanted_there = self._sets.get(SITE), sets.get(SITE)
+        moved = site is None or site.wanted != wanted_there or not connected.isdisjoint(site.wanted.seeds)
         incoming = prepare_incoming(graph.vouches, graph.denounces, basis[1].parameters)
-        run = Update(graph, incoming, prepare_walk(graph.edges, len(graph.contributor_ids)), *near, basis[1])
+        run = Update(graph, incoming, within, moved, basis[1])
         due = {number: wanted for number, wanted in sorted(sets.items()) if self._may_differ(run, number, wanted)}
-        parts = [self._part(run, number, wanted) for number, wanted in due.items()]
+        share = site_share(graph) if any(needs_share(number, run.policy) for number in due) else None
+        parts = [self._part(run, number, wanted, share) for number, wanted in due.items()]
         self._sets = {number: self._sets[number] for number in sets}
         self._basis, self._graph, self._incoming = basis, graph, incoming
         return parts, [*due, *gone]
@@ -167,10 +168,12 @@ class TrustCache:
 
     def _may_differ(self, run: Update, number: int, wanted: SeedSet) -> bool:
         """Return whether a row of one seed set can differ from the last ones."""
+        if run.share_moved and needs_share(number, run.policy):
+            return True
         cached = self._sets.get(number)
-        return cached is None or cached.wanted != wanted or not run.connected.isdisjoint(wanted.seeds)
+        return cached is None or cached.wanted != wanted or not run.within_hops.isdisjoint(wanted.seeds)
 
-    def _part(self, run: Update, number: int, wanted: SeedSet) -> pa.Table:
+    def _part(self, run: Update, number: int, wanted: SeedSet, share: Floats | None) -> pa.Table:
         """Compute the rows of one seed set."""
         graph, policy, seeds, people = run.graph, run.policy, wanted.seeds, wanted.people
         cached = self._sets.get(number)
@@ -181,11 +184,7 @@ class TrustCache:
         else:
             passage = few_columns(graph, run.incoming, seeds, people, policy)
         self._sets[number] = CachedSeedSet(wanted, passage)
-        share = walk_from(run.walk, graph.places(seeds))
         return trust_columns(graph, number, seeds, passage, share, policy, people)
-
-
-NOBODY_NEAR = (frozenset[int](), frozenset[int]())
 
 
 def _find_reaching(

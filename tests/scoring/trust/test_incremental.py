@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -21,6 +22,7 @@ from scoring.trust.first_passage import first_passage
 from scoring.trust.graph import Network, prepare
 from scoring.trust.incremental import SeedSetTrust, TrustCache, find_changed_vouchers, replace_vouches
 from scoring.trust.table import Graph
+from scoring.types import Measure
 from tests.conftest import Count
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, STRANGER, Frames, at, pull_uri
 from tests.pipeline import Result
@@ -132,9 +134,9 @@ TRUST = "select * from trust order by repository_id, contributor_id"
 
 @pytest.fixture(name="runs")
 def runs_fixture(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Notes each computation of a seed set's first-passage trust and of its walk."""
+    """Notes each computation of a seed set's first-passage trust, and of the site's walk."""
     done: list[str] = []
-    for name, real_name in (("passage_columns",) * 2, ("passage_columns", "few_columns"), ("walk_from",) * 2):
+    for name, real_name in (("passage_columns",) * 2, ("passage_columns", "few_columns"), ("site_share",) * 2):
         real = getattr(scoring.trust.incremental, real_name)
 
         def noted(*arguments: object, real: object = real, name: str = name) -> object:
@@ -172,7 +174,7 @@ def test_a_vouch_that_no_seed_reaches_computes_nothing_and_writes_nothing(result
     assert result.rows(TRUST) == before
 
 
-def test_beyond_the_last_hop_only_the_walk_is_computed(result: Result, runs: list[str]) -> None:
+def test_beyond_the_last_hop_only_the_one_walk_is_computed(result: Result, runs: list[str]) -> None:
     chain = [SEED, *(f"did:plc:{letter * 24}" for letter in "bcdefg")]
     frames = world(*pairwise(chain))
     first = len(frames)
@@ -180,8 +182,9 @@ def test_beyond_the_last_hop_only_the_walk_is_computed(result: Result, runs: lis
     take(result, frames[:first], at(first))
     runs.clear()
     later(result, frames, first)
-    assert runs == ["walk_from"] * 2
-    row = result.rows("select t.* from trust t join contributors using (contributor_id) where did = ?", [MARA])[0]
+    assert runs == ["site_share"]
+    sql = "select t.* from trust t join contributors using (contributor_id) where did = ? order by repository_id"
+    row = result.rows(sql, [MARA])[0]
     assert (row["distance"], row["first_passage"], row["path"], row["keep"]) == (None, 0, [], 1)
     assert row["eigentrust"] > 0
 
@@ -206,8 +209,11 @@ def test_what_was_not_committed_is_computed_again(result: Result, runs: list[str
     assert runs.count("passage_columns") == 2
 
 
-def test_after_any_history_the_rows_are_those_of_a_run_from_nothing(result: Result, count: Count) -> None:
-    draw = random.Random(7)
+@pytest.mark.parametrize("measure", ["first_passage", "eigentrust"])
+def test_after_any_history_the_rows_are_those_of_a_run_from_nothing(
+    result: Result, count: Count, measure: Measure
+) -> None:
+    draw, result.policy = random.Random(7), replace(result.policy, measure=measure)
     people = [SEED, ANA, MARA, MALLORY, STRANGER, *(f"did:plc:{letter * 24}" for letter in "bcdefghijk")]
     frames = world((SEED, ANA), (ANA, MARA))
     frames.repository(MARA, "other", repoDid=OTHER)
