@@ -151,9 +151,10 @@ with everybody as (
   from here group by contributor_id
 ), counts as (from here union all by name from everywhere)
 select contributor_id, repository_id, coalesce(r.clean, 0), coalesce(r.not_clean, 0), coalesce(c.merged_here, 0),
-  coalesce(c.settled_here, 0), coalesce(c.waiting, 0), coalesce(t.structural_trust, 0), coalesce(t.eigentrust, 0),
+  coalesce(c.settled_here, 0), coalesce(c.waiting, 0), coalesce(t.structural_trust, 0), coalesce(site.eigentrust, 0),
   coalesce(t.trusted_denouncers, 0)
 from pairs
 left join record r using (contributor_id)
 left join counts c using (contributor_id, repository_id)
-left join trust t using (contributor_id, repository_id);
+left join trust t using (contributor_id, repository_id)
+left join trust site on site.contributor_id = pairs.contributor_id and site.repository_id = 0;

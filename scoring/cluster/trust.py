@@ -24,14 +24,15 @@ from ingest.files import put_in_place
 from ingest.store.transaction import Rows, quoted
 from scoring.config.policy import Policy
 from scoring.dataset.dataset import slice_of, slices_wanted
-from scoring.trust.graph import Edges, Network
-from scoring.trust.table import Graph, read_graph
+from scoring.trust.graph import Edges, Floats, Network
+from scoring.trust.table import Graph, read_graph, site_share
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 GRAPHS, WANTED, COMPUTED, SLICES = "graphs", "wanted.parquet", "computed", "slices.parquet"
 SETS_A_TASK, CHECKED_SETS = 64, 5
+PEOPLE, SHARE = ("contributor_ids", "position", "site"), "share"
 PARTS = {"vouches": Network, "denounces": Network, "merges": Edges, "evidence": Edges}
 WANTED_SCHEMA = pa.schema(
     {
@@ -61,20 +62,20 @@ from read_parquet($found)
 
 
 def write_graph(graph: Graph, folder: Path) -> None:
-    """Write every array of the graph as a file of its own."""
+    """Write every array of the graph, and its `site_share`, as a file of its own."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, array in _arrays(graph):
+    for name, array in (*_arrays(graph), (SHARE, site_share(graph))):
         np.save(folder / f"{name}.npy", array, allow_pickle=False)
 
 
 def _arrays(graph: Graph) -> Iterator[tuple[str, Any]]:
-    yield from (("contributor_ids", graph.contributor_ids), ("position", graph.position))
+    yield from ((name, getattr(graph, name)) for name in PEOPLE)
     for part, kind in PARTS.items():
         yield from ((f"{part}.{field.name}", getattr(getattr(graph, part), field.name)) for field in fields(kind))
 
 
 @lru_cache(maxsize=1)
-def map_graph(folder: str) -> Graph:
+def map_graph(folder: str) -> tuple[Graph, Floats]:
     """Map the arrays that `write_graph` wrote, for reading; the last graph stays mapped for the next task."""
 
     def mapped(name: str) -> Any:
@@ -83,14 +84,14 @@ def map_graph(folder: str) -> Graph:
     def columns(part: str) -> list[Any]:
         return [mapped(f"{part}.{field.name}") for field in fields(PARTS[part])]
 
-    return Graph(
-        contributor_ids=mapped("contributor_ids"),
-        position=mapped("position"),
+    graph = Graph(
+        **{name: mapped(name) for name in PEOPLE},
         vouches=Network(*columns("vouches")),
         denounces=Network(*columns("denounces")),
         merges=Edges(*columns("merges")),
         evidence=Edges(*columns("evidence")),
     )
+    return graph, mapped(SHARE)
 
 
 def export(rows: Rows, folder: Path, now: datetime, policy: Policy) -> int:
@@ -121,8 +122,8 @@ def compute_slices(folder: str, policy: Policy, wanted: pa.Table) -> pa.Table:
     """Compute these slices, all of one graph; the task of the cluster."""
     slices = [SLICE_SCHEMA.empty_table()]
     for row in wanted.to_pylist():
-        graph = map_graph(str(Path(folder) / GRAPHS / str(row["graph"])))
-        table = slice_of(graph, row["repository_id"], row["seeds"], policy)
+        graph, share = map_graph(str(Path(folder) / GRAPHS / str(row["graph"])))
+        table = slice_of(graph, row["repository_id"], row["seeds"], share, policy)
         moments = pa.array([row["as_of"]] * len(table), pa.timestamp("us"))
         slices.append(table.append_column("as_of", moments).select(SLICE_SCHEMA.names).cast(SLICE_SCHEMA))
     return pa.concat_tables(slices)

@@ -33,7 +33,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature("structural_trust", "trust that reaches them from the maintainers along vouches", "0 to 1", 1, "voucher"),
     # One's own vouches move it, up to 3.6 times.
     Feature(
-        "eigentrust_score", "their share of a walk along vouches that begins at the maintainers", "0 to 1", 1, "self"
+        "eigentrust_score", "their share of a walk along vouches that begins at the site's seeds", "0 to 1", 1, "self"
     ),
     Feature("trust_distance", "vouches between them and the nearest maintainer", "vouches", -1, "voucher"),
     Feature("denounce_count", "trusted people who denounce them", "people", -1, "voucher"),

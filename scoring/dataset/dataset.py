@@ -32,8 +32,8 @@ from scoring.dataset.cases import Cases, Directions, Times, Vouches
 from scoring.dataset.catalogue import FEATURES
 from scoring.dataset.labels import AuditAnswer, FastLaned
 from scoring.dataset.track_record import RECORD
-from scoring.trust.first_passage import eigentrust
-from scoring.trust.table import STATEMENTS, Graph, passage_columns, read_graph, trust_columns
+from scoring.trust.graph import Floats
+from scoring.trust.table import STATEMENTS, Graph, passage_columns, read_graph, site_share, trust_columns
 from scoring.types import Pair
 
 TABLES = (
@@ -120,9 +120,10 @@ def load_current_trust(rows: Rows) -> None:
 
 def _add_slice(rows: Rows, moment: datetime, seeds: Mapping[int, Sequence[int]], policy: Policy) -> None:
     graph = read_graph(rows, moment, policy)
+    share = site_share(graph)
     rows.rows(ADD_DATE, {"repositories": list(seeds), "as_of": moment})
     for repository, people in seeds.items():
-        table = slice_of(graph, repository, people, policy)
+        table = slice_of(graph, repository, people, share, policy)
         columns = {
             "contributors": table["contributor_id"],
             "trust": table["structural_trust"],
@@ -134,9 +135,8 @@ def _add_slice(rows: Rows, moment: datetime, seeds: Mapping[int, Sequence[int]],
         rows.rows(ADD, {"repository": repository, "as_of": moment, **values})
 
 
-def slice_of(graph: Graph, repository: int, seeds: Sequence[int], policy: Policy) -> pa.Table:
-    """Compute one seed set's trust in everybody, with the columns of the table `trust`."""
-    share = np.asarray(eigentrust(graph.edges, graph.places(seeds), len(graph.contributor_ids)))
+def slice_of(graph: Graph, repository: int, seeds: Sequence[int], share: Floats, policy: Policy) -> pa.Table:
+    """Compute one seed set's trust in everybody, with the columns of the table `trust`; `share` is `site_share`."""
     return trust_columns(graph, repository, seeds, passage_columns(graph, seeds, policy), share, policy)
 
 

@@ -174,11 +174,13 @@ with asked as (
     case when repository_id in (select repository_id from slice_dates) then repository_id else 0 end as seeds_of
   from dated where author_id > 0 and exists (from slice_dates)
 ), trusted as (
-  select a.place, coalesce(t.structural_trust, 0) as structural_trust, coalesce(t.eigentrust, 0) as eigentrust,
+  select a.place, coalesce(t.structural_trust, 0) as structural_trust, coalesce(site.eigentrust, 0) as eigentrust,
     t.distance, coalesce(t.trusted_denouncers, 0) as denouncers
   from asking a asof join slice_dates d on d.repository_id = a.seeds_of and d.as_of < a.opened_at
   left join trust_slices t
     on t.repository_id = a.seeds_of and t.as_of = d.as_of and t.contributor_id = a.author_id
+  left join trust_slices site  -- EigenTrust is one walk, of the site
+    on site.repository_id = 0 and site.as_of = d.as_of and site.contributor_id = a.author_id
 )
 select u.key, place,
   t.structural_trust, t.eigentrust as eigentrust_score, t.distance::double as trust_distance,

@@ -9,26 +9,27 @@ returns and the transposed network for each seed set, to save a part of 11 ms: s
 
 `TrustCache` holds results in memory beside the graph that they were computed from; without it (a new process, a new
 day, other settings) everything is computed anew. Between two midnights no vouch ages, so only people who vouched,
-denounced, or took that back can change anything: a seed set that reaches none of them keeps its rows, and one that
-reaches them only by its walk of EigenTrust keeps its first-passage trust. A ring of fakes may vouch as often as it
-likes and costs nothing. One search backwards from them finds all sets that reach them: on any way to one of them the
-first is reached before the change as after it.
+denounced, or took that back can change anything: a seed set that reaches none of them within L hops keeps its rows,
+and so does one whose L hops end before they lead on to the people that it asks about (`Change`). EigenTrust is walked
+once, from the site's seeds, and again only where these reach one of them at any distance. A ring of fakes may vouch as
+often as it likes and costs nothing.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from itertools import count
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from scoring.config.policy import Parameters, Policy
 from scoring.trust.bounded import Incoming, prepare_incoming
 from scoring.trust.denounces import Denounced, judge_within
-from scoring.trust.first_passage import Walk, prepare_walk, walk_from
 from scoring.trust.graph import Edges, Floats, Integers, Network, checked_people, prepare, row_starts, stretches
-from scoring.trust.table import Graph, few_columns, passage_columns, trust_columns
+from scoring.trust.table import SITE, Graph, few_columns, needs_share, passage_columns, site_share, trust_columns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,9 +130,8 @@ class Update:
 
     graph: Graph
     incoming: Incoming
-    walk: Walk
-    within_hops: frozenset[int]  # contributor_ids from whom somebody whose vouches or denounces changed is that near
-    connected: frozenset[int]  # the same at any distance
+    change: "Change | None"  # None: everything is computed anew
+    share_moved: bool  # people's share of the site's walk may have changed
     policy: Policy
 
 
@@ -147,16 +147,19 @@ class TrustCache:
     def update(self, graph: Graph, sets: Mapping[int, SeedSet], basis: Basis) -> tuple[list[pa.Table], list[int]]:
         """Return rows of the seed sets that may have changed, and all repositories whose rows are to be replaced."""
         before, led = (self._graph, self._incoming) if self._basis == basis else (None, None)
-        near = NOBODY_NEAR
+        change = None
         if before is None or led is None:
             self._sets = {}
         else:
-            near = _find_reaching(before, led, _changed_people(before, graph), basis[1].parameters.hops)
+            change = Change.find(before, led, graph, basis[1].parameters.hops)
         gone = [number for number in self._sets if number not in sets]
+        site = self._sets.get(SITE)
+        moved = change is None or site is None or site.wanted != sets.get(SITE) or change.is_led_to(site.wanted)
         incoming = prepare_incoming(graph.vouches, graph.denounces, basis[1].parameters)
-        run = Update(graph, incoming, prepare_walk(graph.edges, len(graph.contributor_ids)), *near, basis[1])
+        run = Update(graph, incoming, change, moved, basis[1])
         due = {number: wanted for number, wanted in sorted(sets.items()) if self._may_differ(run, number, wanted)}
-        parts = [self._part(run, number, wanted) for number, wanted in due.items()]
+        share = site_share(graph) if any(needs_share(number, run.policy) for number in due) else None
+        parts = [self._part(run, number, wanted, share) for number, wanted in due.items()]
         self._sets = {number: self._sets[number] for number in sets}
         self._basis, self._graph, self._incoming = basis, graph, incoming
         return parts, [*due, *gone]
@@ -167,49 +170,98 @@ class TrustCache:
 
     def _may_differ(self, run: Update, number: int, wanted: SeedSet) -> bool:
         """Return whether a row of one seed set can differ from the last ones."""
-        cached = self._sets.get(number)
-        return cached is None or cached.wanted != wanted or not run.connected.isdisjoint(wanted.seeds)
+        return (run.share_moved and needs_share(number, run.policy)) or self._passage(run, number, wanted) is None
 
-    def _part(self, run: Update, number: int, wanted: SeedSet) -> pa.Table:
+    def _passage(self, run: Update, number: int, wanted: SeedSet) -> pa.Table | None:
+        """Return the last first passage of a seed set; None where it may be another one now."""
+        cached = self._sets.get(number)
+        if cached is None or cached.wanted != wanted or run.change is None or run.change.reaches(wanted):
+            return None
+        return cached.passage
+
+    def _part(self, run: Update, number: int, wanted: SeedSet, share: Floats | None) -> pa.Table:
         """Compute the rows of one seed set."""
         graph, policy, seeds, people = run.graph, run.policy, wanted.seeds, wanted.people
-        cached = self._sets.get(number)
-        if cached is not None and cached.wanted == wanted and run.within_hops.isdisjoint(seeds):
-            passage = cached.passage
-        elif people is None:
-            passage = passage_columns(graph, seeds, policy)
-        else:
-            passage = few_columns(graph, run.incoming, seeds, people, policy)
+        if (passage := self._passage(run, number, wanted)) is None:
+            if people is None:
+                passage = passage_columns(graph, seeds, policy)
+            else:
+                passage = few_columns(graph, run.incoming, seeds, people, policy)
         self._sets[number] = CachedSeedSet(wanted, passage)
-        share = walk_from(run.walk, graph.places(seeds))
         return trust_columns(graph, number, seeds, passage, share, policy, people)
 
 
-NOBODY_NEAR = (frozenset[int](), frozenset[int]())
+FAR = 2**31  # more vouches than any way has
 
 
-def _find_reaching(
-    graph: Graph, incoming: Incoming, people: Integers, hops: int
-) -> tuple[frozenset[int], frozenset[int]]:
-    """Return who reaches one of these people along at most `hops` vouches, and along any number, by contributor_id.
+@dataclass(frozen=True, slots=True, eq=False)
+class Change:
+    """How far everybody is from the people whose vouches or denounces changed, in vouches, FAR beyond reach.
 
-    Each vouch is read once: a chain of 10,000 accounts, whose last one changes a vouch, is no dearer than its vouches.
+    A walk of at most L vouches carries a change to somebody only if it leads from a seed to a changed person and on
+    from there. Up to the first of them it is the same before and after. From there it goes over vouches that stand or
+    stood, and of the latter only the changed people's own are others. Where such a walk leads to a denouncer or to whom
+    one denounces, the denounce may leave another part of the trust in that person, and in all whom their vouches reach.
     """
-    known = people[people < len(graph.position)]
-    places = graph.position[known]
-    found = np.zeros(len(graph.contributor_ids), dtype=bool)
-    front = np.unique(places[places >= 0])
-    found[front] = True
-    within = found
-    for hop in count(1):
-        vouchers = incoming.voucher[stretches(incoming.starts[front], incoming.starts[front + 1])]
-        front = np.unique(vouchers[~found[vouchers]])
+
+    before: Graph
+    after: Graph
+    to_changed: Integers  # by index in `before`
+    from_changed: Integers  # by index in `after`
+    denounced: NDArray[np.bool_]  # by index in `after`: all whom such a denounce can touch
+    hops: int
+
+    @classmethod
+    def find(cls, before: Graph, led: Incoming, after: Graph, hops: int) -> "Change":
+        """Compare two graphs; `led` is prepared from `before`. Each vouch is read a few times, however long a chain."""
+        changed = _changed_people(before, after)
+        then, now = _places(before, changed), _places(after, changed)
+        forwards = partial(_steps, after.vouches.starts, after.vouches.subject)
+        led_to = _places(after, before.contributor_ids[_subjects(before.vouches, then)])
+        from_changed = np.minimum(forwards(now), forwards(led_to) + 1)
+        said = _places(after, before.contributor_ids[_subjects(before.denounces, then)])
+        heard, says = from_changed <= hops, after.denounces
+        weighed = says.subject[heard[says.voucher] | heard[says.subject]]
+        denounced = forwards(np.union1d(said, weighed)) < hops  # a seed loses nothing, so one hop is before them
+        return cls(before, after, _steps(led.starts, led.voucher, then), from_changed, denounced, hops)
+
+    def is_led_to(self, wanted: SeedSet) -> bool:
+        """Return whether these seeds, known in both graphs, reach a changed person at any distance."""
+        return bool(self._nearest(wanted) < FAR)
+
+    def reaches(self, wanted: SeedSet) -> bool:
+        """Return whether the trust of these seeds in these people, all known in both graphs, may differ."""
+        nearest = self._nearest(wanted)
+        if nearest > self.hops or wanted.people is None:
+            return nearest <= self.hops
+        people = self.after.places(wanted.people)
+        return bool((self.denounced[people] | (nearest + self.from_changed[people] <= self.hops)).any())
+
+    def _nearest(self, wanted: SeedSet) -> int:
+        return int(self.to_changed[self.before.places(wanted.seeds)].min(initial=FAR))
+
+
+def _steps(starts: Integers, targets: Integers, front: Integers) -> Integers:
+    """Return the edges between `front` and each index; those of i lead to targets[starts[i] : starts[i + 1]]."""
+    steps = np.full(len(starts) - 1, FAR)
+    steps[front] = 0
+    for step in count(1):
+        reached = targets[stretches(starts[front], starts[front + 1])]
+        front = np.unique(reached[steps[reached] == FAR])
         if not len(front):
-            break
-        within = found.copy() if hop == hops + 1 else within
-        found[front] = True
-    ids = graph.contributor_ids
-    return frozenset(ids[within].tolist()), frozenset(ids[found].tolist())
+            return steps
+        steps[front] = step
+    raise AssertionError("counting ends with the network")
+
+
+def _subjects(network: Network, people: Integers) -> Integers:
+    return network.subject[network.places(people)]
+
+
+def _places(graph: Graph, people: Integers) -> Integers:
+    """Return the indices of those of these contributor_ids whom the graph knows, each once."""
+    known = graph.position[people[people < len(graph.position)]]
+    return np.unique(known[known >= 0])
 
 
 def _changed_people(before: Graph, after: Graph) -> Integers:

@@ -21,9 +21,8 @@ import pyarrow as pa
 from ingest.store.database import Store
 from scoring.config.policy import Policy
 from scoring.trust.bounded import prepare_incoming
-from scoring.trust.first_passage import prepare_walk, walk_from
 from scoring.trust.graph import Edges, prepare
-from scoring.trust.table import Graph, few_columns, passage_columns
+from scoring.trust.table import Graph, few_columns, passage_columns, site_share
 from tests.bench.bench_scoring import NEW, NOW, judged, vouch
 from tests.bench.bench_trust import cpu_seconds, popular_graph
 from trustsite.settings import DATA_ROOT
@@ -73,19 +72,19 @@ def fill(store: Store, sets: int) -> None:
 
 
 def measure_one_set(sets: int = 10) -> dict[str, object]:
-    """Milliseconds of CPU of a seed set drawn from everybody: ten people's first passage, everybody's, and the walk."""
+    """Milliseconds of CPU of a seed set drawn from everybody: ten people's first passage, everybody's; of the walk."""
     size, draw, policy, none = PEOPLE, np.random.default_rng(4), Policy(), np.zeros(0, dtype=np.int64)
     numbers, silence = np.arange(size), Edges(none, none, np.zeros(0))
     vouches = prepare(popular_graph(size, VOUCHES), size)
-    graph = Graph(numbers, numbers, vouches, prepare(silence, size), silence, silence)
+    graph = Graph(numbers, numbers, vouches, prepare(silence, size), silence, silence, numbers[:MAINTAINERS])
     incoming = prepare_incoming(graph.vouches, graph.denounces, policy.parameters)
-    walk, spent = prepare_walk(graph.edges, size), dict.fromkeys(("few_ms", "everybody_ms", "walk_ms"), 0.0)
+    spent = dict.fromkeys(("few_ms", "everybody_ms", "walk_ms"), 0.0)
     few_columns(graph, incoming, [0], [1], policy)  # what is imported at the first call does not count
     for _ in range(sets):
         seeds, people = draw.choice(size, MAINTAINERS, replace=False), draw.choice(size, 10, replace=False)
         spent["few_ms"] += cpu_seconds(partial(few_columns, graph, incoming, seeds.tolist(), people.tolist(), policy))
         spent["everybody_ms"] += cpu_seconds(partial(passage_columns, graph, seeds.tolist(), policy))
-        spent["walk_ms"] += cpu_seconds(partial(walk_from, walk, np.sort(seeds)))
+        spent["walk_ms"] += cpu_seconds(partial(site_share, graph))
     return {name: round(1000 * seconds / sets, 1) for name, seconds in spent.items()}
 
 

@@ -27,9 +27,7 @@ from scoring.trust.first_passage import (
     eigentrust,
     first_passage,
     passage_along,
-    prepare_walk,
     transfers_within,
-    walk_from,
 )
 from scoring.trust.graph import Edges, Network, prepare
 from scoring.trust.incremental import SeedSetTrust, replace_vouches
@@ -94,7 +92,7 @@ def peak_mb() -> int:
 def measure_runs(size: int, vouches: int) -> dict[str, object]:
     """Each measure from edges as they come, and first passage once the edges are prepared."""
     edges, seeds = popular_graph(size, vouches), np.arange(50)
-    network, walk = prepare(edges, size), prepare_walk(edges, size)
+    network = prepare(edges, size)
     return {
         "people": size,
         "vouches": vouches,
@@ -102,7 +100,6 @@ def measure_runs(size: int, vouches: int) -> dict[str, object]:
         "first_passage_s": seconds(partial(first_passage, edges, seeds, size, FLOW)),
         "first_passage_prepared_s": seconds(lambda: passage_along(transfers_within(network, seeds, FLOW), FLOW)),
         "eigentrust_s": seconds(partial(eigentrust, edges, seeds, size)),
-        "eigentrust_prepared_s": seconds(partial(walk_from, walk, seeds)),
         "strongest_paths_s": seconds(partial(strongest_paths, edges, seeds, size, FLOW)),
     }
 
@@ -164,10 +161,10 @@ def measure_large() -> tuple[dict[str, object], np.ndarray]:
 
     figures |= {"first_passage_s": seconds(run), "first_passage_cpu_s": cpu_seconds(run)}
     figures["first_passage_peak_mb"] = peak_mb()
-    walk = prepare_walk(Edges(network.voucher, network.subject, network.weight), network.size)
-    figures["eigentrust_s"] = seconds(partial(walk_from, walk, seeds), runs=2)
-    figures |= {"eigentrust_cpu_s": cpu_seconds(partial(walk_from, walk, seeds)), "eigentrust_peak_mb": peak_mb()}
-    return figures, walk_from(walk, seeds)
+    walk = partial(eigentrust, Edges(network.voucher, network.subject, network.weight), seeds, network.size)
+    figures["eigentrust_s"] = seconds(walk, runs=2)
+    figures |= {"eigentrust_cpu_s": cpu_seconds(walk), "eigentrust_peak_mb": peak_mb()}
+    return figures, walk()
 
 
 def measure_igraph() -> tuple[dict[str, object], np.ndarray]:

@@ -107,7 +107,7 @@ class ScoreOut(JudgedOut):
     trust_measure: Measure = Field(
         description="Measure of structural_trust: first_passage, or eigentrust, the baseline scaled to the same range."
     )
-    eigentrust: Share = Field(description="Share of the personalised walk from the seeds, in [0, 1].")
+    eigentrust: Share = Field(description="Share of the walk from the site's seeds, in [0, 1], in every repository.")
     content_risk: Share | None = Field(description="Risk of the newest reviewed change, in [0, 1]; null: not reviewed.")
     badge: BadgeOut = Field(description="Lane and chance as pages say them.")
     explanation: str = Field(description="Why, in one line for a person, trust path first.")

@@ -21,13 +21,14 @@ create table seeds (
 -- repository's set only those who offered something there: 1,000 repositories that reach 100,000 people would else be
 -- 100,000,000 rows. Of others it is computed when somebody asks (scoring/queries/people/trust.py). Figures are cut
 -- (never rounded up) to four significant digits, eigentrust to three: each vouch moves everybody's trust a little, and a
--- row is written only if more than that has changed. Explanations are computed in full.
+-- row is written only if more than that has changed. Explanations are computed in full. EigenTrust is one walk, from the
+-- site's seeds: the rows of the site hold it for every repository.
 create table trust (
   repository_id integer not null,
   contributor_id integer not null,
   first_passage double not null,      -- F >= 0, denounces counted
   structural_trust double not null,   -- the served value, in [0, 1], 1 for a seed: s = F / (F + c^2), or scaled eigentrust under TRUST=eigentrust
-  eigentrust double not null,         -- share of the personalised walk, in [0, 1]
+  eigentrust double,                  -- share of the walk from the site's seeds, in [0, 1]; null in rows of a repository
   distance integer,                   -- hops from the nearest seed; null beyond TRUST_HOPS
   path integer[] not null,            -- strongest path, seed first, the contributor last; empty if none
   path_merges smallint[] not null,    -- for each step of the path the number of merges behind it; 0: a real vouch

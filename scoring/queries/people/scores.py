@@ -85,7 +85,7 @@ def _read(rows: Rows) -> Ground:
 NOT_REACHED: Mapping[str, Any] = {"distance": None, "path": [], "path_merges": []}
 TRUSTED_BY_NOBODY: Mapping[str, Any] = {
     **NOT_REACHED,
-    **dict.fromkeys(("structural_trust", "eigentrust"), 0.0),
+    "structural_trust": 0.0,
     "denounced_by_seed": False,
     "one_account": True,
     "trusted_denouncers": 0,
@@ -204,7 +204,7 @@ order by as_of desc, decided_clock desc limit 1
 """
 # Somebody who offered nothing in this watched repository: their record elsewhere, the trust of the seeds here.
 ELSEWHERE = """
-select c.* exclude (repository_id, structural_trust, eigentrust), w.repository_id,
+select c.* exclude (repository_id, structural_trust), w.repository_id,
   exists (from seeds s where s.repository_id = w.repository_id and s.contributor_id = c.contributor_id) as is_seed,
   x.budget
 from current_scores c join watched_repositories w on w.repository_id = ?

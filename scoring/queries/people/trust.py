@@ -2,8 +2,7 @@
 
 It uses the vouches and the time of the newest scores. The trust of everybody by one seed set is cached while its
 snapshot is the newest, since pages ask for it repeatedly: 50 to 150 ms at 20,000 people and 100,000 vouches. Five
-sixths of that are the graph, which all seed sets share. The walk of EigenTrust from a seed set is cached too: it takes
-70 ms at 100,000 people and 1,000,000 vouches, and is the same whoever is asked about.
+sixths of that are the graph, which all seed sets share.
 
 The vouches worth making for a maintainer are computed separately for each seed set.
 """
@@ -28,20 +27,23 @@ from scoring.pipeline.stored import People
 from scoring.queries.types import Contribution, TrustExplanation, VouchesWorth, VouchWorth
 from scoring.trust.bounded import Incoming, prepare_incoming
 from scoring.trust.denounces import transfers_left
-from scoring.trust.first_passage import Transfers, Walk, prepare_walk, walk_from
+from scoring.trust.first_passage import Transfers
 from scoring.trust.graph import Floats, Integers
 from scoring.trust.incremental import SeedSetTrust
 from scoring.trust.paths import NOBODY, contributions, disjoint_paths, hangs_on_one, immediate_dominators
-from scoring.trust.table import Graph, few_columns, read_graph, trust_columns
+from scoring.trust.table import Graph, few_columns, needs_share, read_graph, trust_columns
 from scoring.trust.what_if import ProposedVouch, blast_radius, propose_vouches
 from scoring.types import Person
 
 Value = TypeVar("Value")
 AS_OF = "select max(as_of) from current_scores"
 SEEDS_OF = "select contributor_id from seeds where repository_id = ? order by contributor_id"
+SHARES = """
+select contributor_id, eigentrust from trust where repository_id = 0 and contributor_id in (select unnest(?::integer[]))
+"""
 THRESHOLD = 0.5  # trust s at which a person's merges may count (scoring/derived.sql)
 SHOWN, VOUCHERS = 20, 100
-KEPT = 8  # seed sets, and walks
+KEPT = 8  # seed sets
 RENEWED = 2  # seed sets that are recomputed for each new snapshot
 
 
@@ -55,12 +57,11 @@ class SeedView:
     dominator: Integers
 
 
-_prepared = PerSnapshot[tuple[Incoming, Walk]](1)
+_incoming = PerSnapshot[Incoming](1)
 _kept: OrderedDict[tuple[int, datetime, int, Policy], SeedView] = OrderedDict()
 _views_lock = Lock()
 _graphs = PerSnapshot[Graph](1)
-_walks = PerSnapshot[Floats](KEPT)
-_making = RLock()  # of graphs and walks, which threads wait for rather than make twice: a walk is made along a graph
+_making = RLock()  # of graphs and what is sorted of them, which threads wait for rather than make twice
 
 
 def explain_trust(rows: Rows, did: str, repository: str | None, policy: Policy) -> TrustExplanation | None:
@@ -76,6 +77,7 @@ def explain_trust(rows: Rows, did: str, repository: str | None, policy: Policy) 
 def read_trust(rows: Rows, repository: int, people: Collection[int], policy: Policy) -> dict[int, dict[str, Any]]:
     """Return rows as in the table `trust` for these people, whether or not it holds them; nobody beyond reach.
 
+    People's share of the site's walk is in the rows that the last pass stored of the site.
     The table holds rows of a repository only for those who offered something there. They are computed as of the newest
     scores; the graph is cached while its snapshot is the newest.
     """
@@ -84,20 +86,25 @@ def read_trust(rows: Rows, repository: int, people: Collection[int], policy: Pol
     if as_of is None or not seeds or not people:
         return {}
     graph = _graph(rows, as_of, policy)
-    incoming, walk = _prepare(rows, graph, policy)
     known = [person for person in people if person < len(graph.position) and graph.position[person] >= 0]
-    share = _of_snapshot(_walks, rows, (repository, policy), lambda: walk_from(walk, graph.places(seeds)))
-    passage = few_columns(graph, incoming, seeds, known, policy)
+    share = _read_share(rows, graph, known) if needs_share(repository, policy) else None
+    passage = few_columns(graph, _prepare(rows, graph, policy), seeds, known, policy)
     table = trust_columns(graph, repository, seeds, passage, share, policy, known)
     return {row["contributor_id"]: row for row in table.to_pylist()}
 
 
-def _prepare(rows: Rows, graph: Graph, policy: Policy) -> tuple[Incoming, Walk]:
-    def make() -> tuple[Incoming, Walk]:
-        incoming = prepare_incoming(graph.vouches, graph.denounces, policy.parameters)
-        return incoming, prepare_walk(graph.edges, len(graph.contributor_ids))
+def _read_share(rows: Rows, graph: Graph, people: Sequence[int]) -> Floats:
+    """Return the stored shares of these people by index, 0 for all others."""
+    stored, share = rows.columns(SHARES, [list(people)]), np.zeros(len(graph.contributor_ids))
+    share[graph.position[stored["contributor_id"]]] = stored["eigentrust"]
+    return share
 
-    return _of_snapshot(_prepared, rows, policy, make)
+
+def _prepare(rows: Rows, graph: Graph, policy: Policy) -> Incoming:
+    def make() -> Incoming:
+        return prepare_incoming(graph.vouches, graph.denounces, policy.parameters)
+
+    return _of_snapshot(_incoming, rows, policy, make)
 
 
 def seed_view(rows: Rows, repository: str | None, policy: Policy) -> SeedView | None:
@@ -118,7 +125,7 @@ def renew(snapshot: Snapshot, policy: Policy) -> None:
         numbers = dict.fromkeys(number for *_, number, used in reversed(_kept) if used == policy)
     for number in reversed(list(numbers)[:RENEWED]):  # the most recently used stays the last
         _cached_view(snapshot, number, policy)
-    if _prepared.holds(policy) and (as_of := snapshot.value(AS_OF)) is not None:
+    if _incoming.holds(policy) and (as_of := snapshot.value(AS_OF)) is not None:
         _prepare(snapshot, _graph(snapshot, as_of, policy), policy)
 
 

@@ -388,6 +388,21 @@ def test_a_store_of_version_16_keeps_the_sites_trust_and_that_in_who_offered_som
     store.close()
 
 
+def test_in_a_store_of_version_17_a_row_of_a_repository_can_be_without_a_share(tmp_path: Path) -> None:
+    path, insert = (
+        tmp_path / "old.duckdb",
+        "insert into trust values (?, 7, 1, 0.9, ?, 1, [], [], null, false, 0, 0, 1, false)",
+    )
+    with old_store(path, 17) as old:
+        old.execute("alter table trust alter column eigentrust set not null")
+        old.execute(insert, [0, 0.1])
+    store = Store.open(path)
+    with store.write() as txn:
+        txn.execute(insert, [1, None])
+    assert rows(store, "select repository_id, eigentrust from trust order by all") == [(0, 0.1), (1, None)]
+    store.close()
+
+
 def test_a_step_to_a_later_version_does_not_repeat_those_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

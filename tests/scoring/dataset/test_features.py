@@ -273,6 +273,20 @@ def test_the_newest_slice_of_trust_before_the_opening_counts(rows: Rows) -> None
     assert other["denounce_count"] == other["structural_trust"] == 0
 
 
+def test_a_share_of_the_walk_is_that_of_the_site_where_the_repository_has_seeds_of_its_own(rows: Rows) -> None:
+    moments = [day(0), day(0), day(30), day(30)]
+    try:
+        rows.rows(f"insert into slice_dates values (0, ?), ({HERE}, ?), (0, ?), ({HERE}, ?)", moments)
+        given = f"insert into trust_slices values (0, 1, ?, .5, .01, 2, 1), ({HERE}, 1, ?, .7, null, 1, 0)"
+        rows.rows(given, [day(0), day(0)])
+        within, after = features(rows, case(10), case(40))
+    finally:
+        rows.rows("delete from slice_dates")
+        rows.rows("delete from trust_slices")
+    assert (within["structural_trust"], within["eigentrust_score"]) == (0.7, 0.01)
+    assert (after["structural_trust"], after["eigentrust_score"]) == (0, 0)
+
+
 def test_no_vouch_makes_no_slice(rows: Rows) -> None:
     assert build_slices(rows, UNTIL, Policy()) == 0
 

@@ -134,7 +134,7 @@ def test_whoever_has_no_path_comes_before_whoever_has_a_weak_one(result: Result)
     assert worth(result)["lantern"] == [MARA, ANA]
 
 
-MAKERS = ("read_graph", "prepare_incoming", "prepare_walk", "walk_from")  # in the order in which they are needed
+MAKERS = ("read_graph", "prepare_incoming")  # in the order in which they are needed
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     for name in MAKERS:
         monkeypatch.setattr(trust, name, counted(name, getattr(trust, name)))
-    for name, most in (("_graphs", 1), ("_prepared", 1), ("_walks", trust.KEPT)):
+    for name, most in (("_graphs", 1), ("_incoming", 1)):
         monkeypatch.setattr(trust, name, PerSnapshot[Any](most))
     monkeypatch.setattr(trust, "_kept", type(trust._kept)())
     return calls
@@ -167,7 +167,7 @@ def reader(result: Result) -> Iterator[SnapshotReader]:
         yield reader
 
 
-def test_all_who_offered_nothing_to_a_repository_share_its_walk(
+def test_all_who_offered_nothing_to_a_repository_share_what_its_trust_is_made_of(
     result: Result, reader: SnapshotReader, made: list[str]
 ) -> None:
     people = (ANA, MARA, MALLORY)
@@ -210,7 +210,7 @@ def test_what_every_seed_set_needs_is_prepared_for_a_new_snapshot_if_it_was_used
     with closing(SnapshotReader(result.folder / "snapshots")) as later, later.pin() as snapshot:
         assert snapshot is not None
         read.renew(snapshot, result.policy)
-        assert made == ([*MAKERS[:3]] if used else [])
+        assert made == ([*MAKERS] if used else [])
         found = read.score(snapshot, ANA, REPO, result.policy)
     assert made == [*MAKERS]
     assert found == result.score(ANA, REPO)

@@ -23,7 +23,7 @@ NONE = edges_of([])
 def graph_of(vouches: Edges, denounces: Edges, size: int, merges: Edges = NONE) -> Graph:
     """A graph of people who are numbered as they stand."""
     numbers = np.arange(size)
-    return Graph(numbers, numbers, prepare(vouches, size), prepare(denounces, size), merges, NONE)
+    return Graph(numbers, numbers, prepare(vouches, size), prepare(denounces, size), merges, NONE, numbers[:1])
 
 
 def expected(graph: Graph, seeds: np.ndarray, people: np.ndarray, policy: Policy, ids: np.ndarray) -> pa.Table:

@@ -2,6 +2,9 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -19,14 +22,15 @@ from scoring.pipeline.score import CHANGED_PEOPLE
 from scoring.trust.denounces import Denounced, judge_denounces
 from scoring.trust.first_passage import first_passage
 from scoring.trust.graph import Network, prepare
-from scoring.trust.incremental import SeedSetTrust, TrustCache, find_changed_vouchers, replace_vouches
+from scoring.trust.incremental import SeedSet, SeedSetTrust, TrustCache, find_changed_vouchers, replace_vouches
 from scoring.trust.table import Graph
+from scoring.types import Measure
 from tests.conftest import Count
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, STRANGER, Frames, at, pull_uri
 from tests.pipeline import Result
 from tests.scoring.small import feed, take
 from tests.scoring.trust.graphs import Vouch, edges_of, graphs, parameters, people
-from tests.scoring.trust.test_bounded import expected
+from tests.scoring.trust.test_bounded import NONE, expected, graph_of
 from tests.scoring.trust.test_structure import world as trusting
 
 DEFAULTS = Parameters()
@@ -126,15 +130,100 @@ def test_a_standing_holds_its_bits_while_the_networks_change() -> None:
     assert bits(standing.judged) == before
 
 
+@given(st.integers(0, 2**32), parameters, st.sampled_from(["first_passage", "eigentrust"]))
+def test_seed_sets_that_ask_about_a_few_have_the_rows_of_a_run_from_nothing_after_every_change(
+    key: int, flow: Parameters, measure: Measure
+) -> None:
+    """Sparse graphs, in which most changes lead from few sets to few of the people whom these ask about."""
+    draw, size, policy = random.Random(key), 40, Policy(parameters=flow, measure=measure)
+    somebody, basis = partial(draw.randrange, size), (date(2026, 6, 1), policy)
+    said: dict[str, dict[tuple[int, int], float]] = {"vouch": {}, "denounce": {}}
+    for kind, number in (("vouch", 70), ("denounce", 10)):
+        said[kind] = {(somebody(), somebody()): draw.choice([1.0, 0.4]) for _ in range(number)}
+    sets = {number: SeedSet((somebody(),), tuple({somebody() for _ in range(4)})) for number in range(1, 12)}
+    sets[0] = SeedSet((0,))
+
+    def graph() -> Graph:
+        edges = {kind: edges_of((*pair, weight) for pair, weight in rows.items()) for kind, rows in said.items()}
+        return graph_of(edges["vouch"], edges["denounce"], size)
+
+    def rows_of(parts: list[pa.Table]) -> dict[int, list[dict[str, object]]]:
+        return {part["repository_id"][0].as_py(): part.to_pylist() for part in parts if len(part)}
+
+    cache = TrustCache()
+    held = rows_of(cache.update(graph(), sets, basis)[0])
+    for _ in range(6):
+        rows = said[draw.choice(["vouch", "vouch", "denounce"])]
+        if draw.random() < 0.4:
+            rows.pop(draw.choice(sorted(rows)), None)
+        else:
+            rows[somebody(), somebody()] = draw.choice([1.0, 0.4])
+        parts, replaced = cache.update(graph(), sets, basis)
+        held = {number: part for number, part in held.items() if number not in replaced} | rows_of(parts)
+        assert held == rows_of(TrustCache().update(graph(), sets, basis)[0])
+
+
+def test_a_vouch_that_ends_before_the_people_of_a_seed_set_leaves_its_trust_as_it_is() -> None:
+    chain, basis = [(person, person + 1, 1.0) for person in range(6)], (date(2026, 6, 1), Policy())
+    sets = {
+        1: SeedSet((0,), (4,)),
+        2: SeedSet((0,), (5,)),  # five vouches from the seed, two of them before the one that changes
+        3: SeedSet((1,), (0, 5)),
+        4: SeedSet((0,), (0, 1)),
+        5: SeedSet((3,), (4, 5)),
+    }
+    cache = TrustCache()
+    cache.update(graph_of(edges_of(chain), NONE, 8), sets, basis)
+    assert cache.update(graph_of(edges_of([*chain, (2, 7, 1.0)]), NONE, 8), sets, basis)[1] == [1, 3]
+    denounced = graph_of(edges_of([*chain, (2, 7, 1.0)]), edges_of([(2, 1, 0.5)]), 8)
+    assert cache.update(denounced, sets, basis)[1] == [1, 3, 4], "whom it denounces is asked about"
+
+
+@pytest.mark.parametrize(
+    ("before", "vouch", "denounce", "person"),
+    [
+        # More trust arrives in 3 by four vouches, so that the warning by 8 takes another part of it: 4 has it by two.
+        ([(0, 5), (5, 6), (6, 7), (0, 3), (3, 4), (0, 8)], (7, 3), (8, 3), 4),
+        # By as many vouches some arrives in 8, who warns of it.
+        ([(0, 5), (5, 6), (6, 7), (0, 3), (3, 4)], (7, 8), (8, 3), 4),
+    ],
+)
+def test_a_change_goes_on_from_whom_a_denounce_is_about(
+    before: list[tuple[int, int]], vouch: tuple[int, int], denounce: tuple[int, int], person: int
+) -> None:
+    basis = (date(2026, 6, 1), Policy(parameters=Parameters(transfer=0.5)))
+    sets = {1: SeedSet((0,), (person,)), 2: SeedSet((0,), (5,))}
+    denounces = edges_of([(*denounce, 1.0)])
+    without, with_it = (
+        graph_of(edges_of((*pair, 1.0) for pair in pairs), denounces, 9) for pairs in (before, [*before, vouch])
+    )
+    cache = TrustCache()
+    parts, _ = cache.update(without, sets, basis)
+    changed, replaced = cache.update(with_it, sets, basis)
+    assert replaced == [1]
+    assert changed[0] != parts[0]
+    assert changed[0] == TrustCache().update(with_it, sets, basis)[0][0]
+
+
+def test_a_denounce_by_somebody_at_the_last_hop_counts() -> None:
+    basis, sets = (date(2026, 6, 1), Policy()), {1: SeedSet((0,), (5,)), 2: SeedSet((0,), (1,))}
+    vouches = edges_of([(0, 1, 1.0), (1, 2, 1.0), (2, 3, 1.0), (3, 4, 1.0), (0, 5, 1.0)])
+    cache = TrustCache()
+    parts, _ = cache.update(graph_of(vouches, NONE, 6), sets, basis)
+    changed, replaced = cache.update(graph_of(vouches, edges_of([(4, 5, 1.0)]), 6), sets, basis)
+    assert replaced == [1]
+    assert changed[0]["denounce_weight"][0].as_py() > parts[0]["denounce_weight"][0].as_py() == 0
+
+
 OTHER = "did:plc:" + "o" * 24
 TRUST = "select * from trust order by repository_id, contributor_id"
 
 
 @pytest.fixture(name="runs")
 def runs_fixture(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Notes each computation of a seed set's first-passage trust and of its walk."""
+    """Notes each computation of a seed set's first-passage trust, and of the site's walk."""
     done: list[str] = []
-    for name, real_name in (("passage_columns",) * 2, ("passage_columns", "few_columns"), ("walk_from",) * 2):
+    for name, real_name in (("passage_columns",) * 2, ("passage_columns", "few_columns"), ("site_share",) * 2):
         real = getattr(scoring.trust.incremental, real_name)
 
         def noted(*arguments: object, real: object = real, name: str = name) -> object:
@@ -172,7 +261,7 @@ def test_a_vouch_that_no_seed_reaches_computes_nothing_and_writes_nothing(result
     assert result.rows(TRUST) == before
 
 
-def test_beyond_the_last_hop_only_the_walk_is_computed(result: Result, runs: list[str]) -> None:
+def test_beyond_the_last_hop_only_the_one_walk_is_computed(result: Result, runs: list[str]) -> None:
     chain = [SEED, *(f"did:plc:{letter * 24}" for letter in "bcdefg")]
     frames = world(*pairwise(chain))
     first = len(frames)
@@ -180,8 +269,9 @@ def test_beyond_the_last_hop_only_the_walk_is_computed(result: Result, runs: lis
     take(result, frames[:first], at(first))
     runs.clear()
     later(result, frames, first)
-    assert runs == ["walk_from"] * 2
-    row = result.rows("select t.* from trust t join contributors using (contributor_id) where did = ?", [MARA])[0]
+    assert runs == ["site_share"]
+    sql = "select t.* from trust t join contributors using (contributor_id) where did = ? order by repository_id"
+    row = result.rows(sql, [MARA])[0]
     assert (row["distance"], row["first_passage"], row["path"], row["keep"]) == (None, 0, [], 1)
     assert row["eigentrust"] > 0
 
@@ -206,8 +296,11 @@ def test_what_was_not_committed_is_computed_again(result: Result, runs: list[str
     assert runs.count("passage_columns") == 2
 
 
-def test_after_any_history_the_rows_are_those_of_a_run_from_nothing(result: Result, count: Count) -> None:
-    draw = random.Random(7)
+@pytest.mark.parametrize("measure", ["first_passage", "eigentrust"])
+def test_after_any_history_the_rows_are_those_of_a_run_from_nothing(
+    result: Result, count: Count, measure: Measure
+) -> None:
+    draw, result.policy = random.Random(7), replace(result.policy, measure=measure)
     people = [SEED, ANA, MARA, MALLORY, STRANGER, *(f"did:plc:{letter * 24}" for letter in "bcdefghijk")]
     frames = world((SEED, ANA), (ANA, MARA))
     frames.repository(MARA, "other", repoDid=OTHER)

@@ -1,5 +1,6 @@
 """Trust in the store: paths, denounces, merges that count as vouches, and both measures."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from scoring.trust.table import _cut, served_trust
 from scoring.types import Evidence, Measure, Reason
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, STRANGER, Frames, at, pull_uri
 from tests.pipeline import Result, opened
-from tests.scoring.small import DAY, MERGED_AT, again, settled, take
+from tests.scoring.small import DAY, MERGED_AT, again, feed, settled, take
 
 
 def world(*vouches: tuple[str, str]) -> Frames:
@@ -332,7 +333,8 @@ def served(vouches: list[tuple[int, int]], seeds: list[int], size: int, policy: 
     edges, start = Edges(voucher, subject, np.ones(len(voucher))), np.array(seeds)
     found = judge_denounces(edges, NOBODY, start, size, Parameters(), 1.0)
     is_seed = found.first.distance == 0
-    return served_trust(found.passage.trust, found.keep, eigentrust(edges, start, size), is_seed, policy).tolist()
+    share = eigentrust(edges, start, size)
+    return served_trust(found.passage.trust, found.keep, share, is_seed, len(seeds), policy).tolist()
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
@@ -366,6 +368,30 @@ def test_what_is_served_is_told_with_every_score(tmp_path: Path, measure: Measur
         assert 0 < trust(result)[ANA][0] < 1
         assert trust(result)[SEED][0] == 1
         assert trust(result)[MARA][0] == 0, "a seed's denounce is final by either"
+
+
+@pytest.mark.parametrize("measure", ["first_passage", "eigentrust"])
+def test_every_repository_tells_the_share_of_the_sites_walk_on_demand_as_in_its_rows(
+    tmp_path: Path, measure: Measure
+) -> None:
+    chain = [SEED, ANA, MARA, *(f"did:plc:{letter * 24}" for letter in "bcde")]
+    with opened(tmp_path, Policy(measure=measure)) as result:
+        frames = world(*pairwise(chain))
+        frames.pull(SEED, "first")
+        take(result, frames)
+        on_demand = {did: result.score(did, REPO) for did in chain[1:]}
+        first = len(frames)
+        for did in chain[1:]:
+            frames.pull(did, "offered")
+        feed(result, frames[first:])
+        result.judge(at(len(frames)))
+        for did, before in on_demand.items():
+            stored = result.score(did, REPO)
+            assert stored.eigentrust == before.eigentrust == result.score(did).eigentrust > 0
+            assert stored.structural_trust == before.structural_trust
+        served = result.score(chain[-1], REPO).structural_trust
+        assert (served > 0) == (measure == "eigentrust"), "first passage ends after four hops"
+        assert result.value("select count(*) from trust where repository_id > 0 and eigentrust is not null") == 0
 
 
 def test_another_measure_in_the_settings_is_served_by_the_next_pass(result: Result) -> None:
