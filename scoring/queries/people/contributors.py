@@ -352,6 +352,7 @@ def _stored(rows: Rows, number: int, did: str) -> tuple[tuple[str, int], ...]:
 
 PAGE = 50
 PROVISIONAL_BELOW = 5
+SETTLED = "coalesce(clean + not_clean, 0)"  # of theirs; a model's `cases` are those of everybody with such a score
 LISTED = f"contributor_id not in ({LEFT_OUT})"
 # Sorted by narrow columns before what is shown is looked up: of 100,000 people 50 are. A place would tell the chance
 # that is hidden from the viewer, so such people are ordered like those without a number.
@@ -363,11 +364,12 @@ with reverted as (
     union select author_id, pull_uri from marks where outcome = 'reverted'
   ) group by author_id
 ), chances as (
-  select contributor_id, repository_id, cases, if(list_contains(?, contributor_id), null, probability) as probability
-  from current_scores where repository_id = 0
+  select contributor_id, repository_id, {SETTLED} as settled,
+    if(list_contains(?, contributor_id), null, probability) as probability
+  from current_scores left join features using (contributor_id, repository_id) where repository_id = 0
 ), placed as (
   select c.contributor_id, c.probability, p.did, p.handle, p.handle_verified, f.merged_here as merged, t.distance,
-    coalesce(r.reverts, 0) as reverts, if(c.cases < {PROVISIONAL_BELOW}, null, {{number}}) as number,
+    coalesce(r.reverts, 0) as reverts, c.settled, if(c.settled < {PROVISIONAL_BELOW}, null, {{number}}) as number,
     if(number is null, null, rank() over (order by number {{direction}} nulls last)) as rank
   from chances c join contributors p using (contributor_id)
   left join features f using (contributor_id, repository_id) left join trust t using (contributor_id, repository_id)
@@ -397,12 +399,12 @@ NUMBERS: Mapping[LeaderboardSort, str] = {
 # The place in the leaderboard as it opens, without making all of it.
 PLACE = f"""
 with known as (
-  select c.contributor_id, c.cases, {NUMBERS["score"]} as number from current_scores c
-  where c.repository_id = 0 and c.{LISTED}
+  select c.contributor_id, {SETTLED} as settled, {NUMBERS["score"]} as number from current_scores c
+  left join features using (contributor_id, repository_id) where c.repository_id = 0 and c.{LISTED}
 )
-select m.cases, if(m.number is null or m.cases < {PROVISIONAL_BELOW}, null, 1 + (
+select m.settled, if(m.number is null or m.settled < {PROVISIONAL_BELOW}, null, 1 + (
   select count(*) from known k join contributors o using (contributor_id)
-  where k.cases >= {PROVISIONAL_BELOW} and k.number > m.number and not list_contains($hidden, o.did))) as place
+  where k.settled >= {PROVISIONAL_BELOW} and k.number > m.number and not list_contains($hidden, o.did))) as place
 from known m join contributors p using (contributor_id) where p.did = $did
 """
 
@@ -413,7 +415,7 @@ def place_of(rows: Rows, did: str, hidden: Collection[str] = ()) -> tuple[int | 
     None for whoever is not listed; `hidden` are the DIDs of others whose chance nobody is told.
     """
     row = rows.row(PLACE, {"did": did, "hidden": list(hidden)})
-    return (row["place"], row["cases"]) if row else None
+    return (row["place"], row["settled"]) if row else None
 
 
 def leaderboard(
@@ -450,6 +452,6 @@ def _leaderboard_row(row: Mapping[str, Any], audit: DueAudit | None) -> Leaderbo
         merged=row["merged"] or 0,
         reverts=row["reverts"],
         distance=row["distance"],
-        provisional=row["cases"] < PROVISIONAL_BELOW,
+        provisional=row["settled"] < PROVISIONAL_BELOW,
         hidden_by=audit,
     )

@@ -60,6 +60,21 @@ def test_the_leaderboard_is_in_order_and_its_pages_hold_everybody_once(
         assert moved == ((beyond[0].rank or 0) - 1, beyond[0].verdict.estimate.cases), "a hidden one counts no more"
 
 
+def test_a_place_asks_for_settled_changes_of_ones_own_whatever_stands_behind_a_models_chance(result: Result) -> None:
+    frames = Frames()
+    frames.repository(SEED, repoDid=REPO)
+    frames.pull(MARA, "one")
+    take(result, frames)
+    result.judge()
+    with result.store.write() as txn:
+        txn.execute("update current_scores set probability = 0.75, cases = 43")
+    with result.reading() as rows:
+        found = read.leaderboard(rows, "score", True, 1).rows
+        place = read.place_of(rows, MARA)
+    assert [(line.rank, line.provisional) for line in found] == [(None, True)] * len(found)
+    assert (len(found) > 0, place) == (True, (None, 0))
+
+
 def test_a_contributors_page_tells_the_same_as_the_score(played: Result, world: World) -> None:
     for name in ("mara", "ruben", "alba", "blitz", "mallory"):
         with played.reading() as rows:

@@ -21,6 +21,7 @@ from ingest.atproto.syntax import MalformedDid, parse_did
 from ingest.store.snapshots import Snapshot
 from scoring.config.policy import policy_from_settings
 from scoring.formatting import visible
+from scoring.models.registry import SHRUNK_RATE
 from scoring.queries import read
 from triage.access.oauth.sessions import held_session
 from triage.access.permissions import NOT_INVITED, NotInvited, Role, SignInNeeded, roles_of, sees_thresholds
@@ -149,6 +150,7 @@ def _contributor_shown(request: Request, snapshot: Snapshot, page: read.Contribu
         "page": page,
         "person_shown": rows.person_view(page.score.person),
         "judgement": judgement,
+        "is_modelled": page.score.model_version != SHRUNK_RATE,
         "lane_pill": replace(judgement.pill, number="", interval=""),
         "record_said": contributor_page.record_words(page.record),
         "vouched_said": contributor_page.vouched_words(vouches, page.record, present(snapshot)),
