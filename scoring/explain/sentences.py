@@ -372,7 +372,7 @@ PLAIN_SENTENCES: Mapping[str, str] = {
     "closed_by_outcomes": "The fast lane is shut here: too many pull requests that it let through were bad.",
     "estimated_lane_closed": "The estimated fast lane shut itself here: too many pull requests that it let "
     "through were bad.",
-    "certificate_refused": "The fast lane is shut: too few pull requests are settled to certify a threshold.",
+    "certificate_refused": "The fast lane is shut: no threshold could be certified yet.",
     "lane_unsteady": "The fast lane is shut: lately no threshold kept the budget all the time.",
     "certificate_expired": "The fast lane is shut: its certificate has expired.",
     "too_little_traffic": "The fast lane is shut here: too few pull requests settle to notice mistakes.",

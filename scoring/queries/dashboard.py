@@ -15,6 +15,7 @@ from scoring.config.repository import in_shadow
 from scoring.explain.sentences import lane_notice
 from scoring.formatting import display_name
 from scoring.pipeline.stored import read_settled, read_thresholds
+from scoring.queries.changes import SEALED
 from scoring.queries.queue import KEY, LANE_KEYS
 from scoring.queries.types import Bin, Dashboard
 from scoring.review.cache import newest_costs
@@ -171,6 +172,18 @@ def median_of(month: datetime, days: list[float]) -> AnswerMonth:
     low = max(0, ceil(bdtrik(0.025, count, 0.5)) - 1)
     median = (days[(count - 1) // 2] + days[count // 2]) / 2
     return AnswerMonth(month, count, median, days[low], days[count - 1 - low])
+
+
+BELOW = f"""
+select count(*) filter (probability < $chance) as below, count(probability) as numbered from current_decisions c
+where not own and not {SEALED}
+"""
+
+
+def open_below(rows: Rows, chance: float) -> tuple[int, int]:
+    """Return how many open pull requests have a lower chance, and how many have one; unanswered audits are left out."""
+    counts = rows.row(BELOW, {"chance": chance}) or {"below": 0, "numbered": 0}
+    return counts["below"], counts["numbered"]
 
 
 def dashboard(rows: Rows) -> Dashboard:

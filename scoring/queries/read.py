@@ -34,7 +34,7 @@ from scoring.queries.changes import (
     round_review,
     standing_findings,
 )
-from scoring.queries.dashboard import AnswerMonth, Answers, Week, answers, dashboard, weeks
+from scoring.queries.dashboard import AnswerMonth, Answers, Week, answers, dashboard, open_below, weeks
 from scoring.queries.events import PastJudgement, PullEvent, events, judged_when_decided
 from scoring.queries.lanes import (
     AuditCount,

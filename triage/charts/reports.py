@@ -138,6 +138,21 @@ def score_answer(bins: Sequence[ShownBin]) -> tuple[str, str]:
     )
 
 
+def lowest_told(bins: Sequence[ShownBin]) -> float:
+    """Return the average chance in the lowest bin that was tested; 0 where none was."""
+    return min((one.told for one in _printed(bins)), default=0.0)
+
+
+def rarely_tested_words(lowest: float, below: int, numbered: int) -> str:
+    """Say how many of the inbox lie below the lowest bin's average; "" where they are less than a fifth."""
+    if 5 * below < numbered or below < 5:  # fewer could tell whose chance it is
+        return ""
+    return (
+        f"{below:,} of {numbered:,} in the inbox lie below {_tenth_percent(lowest)}, the average of the lowest bin, "
+        "where less was tested."
+    )
+
+
 def _printed(bins: Sequence[ShownBin]) -> list[ShownBin]:
     """Return the bins that can be drawn, with shares in tenths of a per cent, bands rounded outwards.
 

@@ -312,6 +312,10 @@ class DrawnWorld:
         """As the test that drew it says."""
         return self.results
 
+    def open_below(self, snapshot: object, chance: float) -> tuple[int, int]:
+        """None of the open ones has a number."""
+        return 0, 0
+
     def lane_audits(self, snapshot: object) -> tuple[int, int]:
         """No audit was answered."""
         return 0, 0
@@ -476,6 +480,6 @@ def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
     )
     pages += ("lane_states", "lane_sum", "estimated_lanes", "opening_keys", "lane_past", "watched_repositories")
     pages += ("weeks", "answers", "scores", "persons", "dids_of_handles", "seeds_in_force")
-    for name in (*pages, "fares", "lane_audits", "lane_results", "score", "training_need"):
+    for name in (*pages, "fares", "lane_audits", "open_below", "lane_results", "score", "training_need"):
         if world:
             monkeypatch.setattr(read, name, getattr(world, name), raising=False)

@@ -155,6 +155,7 @@ def _learned(exact: bool, a_year: int, snapshot: Snapshot) -> dict[str, object]:
     is_tried = model is not None and bool(model.change.bins)
     bins = model.change.bins if model and is_tried else past.bins if past else ()
     bins = bins if sum(one.n for one in bins) >= FEWEST_TOLD else ()
+    lowest = reports.lowest_told(bins)
     is_live_told = sum(one.n for one in results) >= FEWEST_TOLD
     return {
         "is_live_told": is_live_told,
@@ -170,6 +171,7 @@ def _learned(exact: bool, a_year: int, snapshot: Snapshot) -> dict[str, object]:
         "no_live": "" if results else missing.no_live(settings.LABEL_WINDOW_DAYS),
         "lane_said": lane_words.lane_answer(results, audited, drawn),
         "score_said": BEING_TESTED if runs_beside("backtest") and not (bins or past) else reports.score_answer(bins),
+        "rarely_tested": reports.rarely_tested_words(lowest, *read.open_below(snapshot, lowest)) if bins else "",
         "lane_words": reports.lane_words(lane, exact) if lane else "",
         "lane_needs": missing.needed(lane) if lane and exact else "",
         "t_low_words": model.t_low if model and exact else "",
