@@ -21,6 +21,7 @@ from scoring.pipeline.lane_thresholds import CERTIFICATES, EstimatedLane, estima
 from scoring.pipeline.peers import Agreement
 from scoring.pipeline.signing import RoundSignatures
 from scoring.pipeline.stored import dids_of_handles, persons
+from scoring.queries.audited import hide_row
 from scoring.queries.changes import (
     ChangeFacts,
     CiRun,
@@ -115,7 +116,6 @@ from scoring.queries.public_lanes import (
     publishes,
 )
 from scoring.queries.queue import (
-    hide_row,
     labels,
     lanes,
     opened_since,
@@ -158,6 +158,7 @@ from scoring.queries.types import (
     LeaderboardRow,
     LeaderboardSort,
     MergedWork,
+    Place,
     PullLine,
     PullResult,
     Queue,

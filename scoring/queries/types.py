@@ -148,6 +148,24 @@ class AuditAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Why a row stands at its place: `number` of `total` in its lane, from 1, and the numbers that ordered it.
+
+    `cause`: it changed after an approval, it is the turn of a first-timer, its author has the next word, its need of a
+    person, or the order that somebody chose. `by` says where the need comes from. `need` and `raised`, the same with
+    its waiting, are whole tenths; `waited` counts days.
+    """
+
+    number: int
+    total: int
+    cause: Literal["changed", "turn", "author", "need", "oldest", "newest", "lowest"]
+    by: Literal["finding", "risk", "chance", "unknown"]
+    need: int
+    raised: int
+    waited: int
+
+
+@dataclass(frozen=True, slots=True)
 class QueueRow:
     """One open pull request with its decision.
 
@@ -196,6 +214,8 @@ class QueueRow:
     labels: tuple[str, ...] = ()  # that people who may push put on it, by name
     would_help: str = ""  # what would change the lane, to its author: no threshold; "" where they can do nothing
     hidden_by: DueAudit | None = None  # while it is due, neither the verdict nor a sentence names the chance
+    place: Place | None = None  # in the list for which it was read; None outside lists
+    alike: int = 1  # in the inbox by its author with its title, itself included; 1 outside lists
 
 
 @dataclass(frozen=True, slots=True)

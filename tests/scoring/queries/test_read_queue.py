@@ -98,6 +98,31 @@ def comment(played: Result, row: read.QueueRow, did: str, day: int) -> None:
         txn.append("comments", [about | dict.fromkeys(("written_at", "seen_at", "changed_at"), said)])
 
 
+def test_rows_of_one_author_with_one_title_say_how_many_they_are(
+    altered: Result,
+) -> None:
+    author = max((row.author.did for row in all_rows(altered)), key=[row.author.did for row in all_rows(altered)].count)
+    first, second, third = [row for row in all_rows(altered) if row.author.did == author][:3]
+    other = next(row for row in all_rows(altered) if row.author.did != author)
+    with altered.store.write() as txn:
+        for row in (first, second, other):
+            txn.execute("update pull_requests set title = 'feat(tls): same title' where pull_uri = ?", [row.uri])
+    found = {row.uri: row.alike for row in all_rows(altered)}
+    assert [found[row.uri] for row in (first, second, third, other)] == [2, 2, 1, 1]
+    narrowed = altered.queue(QueueQuery(repository=first.repository_key, snoozed=(second.uri,)))
+    assert [row.alike for group in narrowed.groups for row in group.rows if row.uri == first.uri] == [1]
+
+
+def test_each_row_of_a_list_has_its_place_also_on_a_later_page(played: Result) -> None:
+    for group in played.queue().groups:
+        places = [row.place for row in group.rows]
+        assert [(place.number, place.total) for place in places if place] == [
+            (number, group.total) for number in range(1, group.total + 1)
+        ]
+        (last,) = played.queue(QueueQuery(bucket=group.key, page=99, size=4)).groups
+        assert [row.place for row in last.rows] == places[(len(places) - 1) // 4 * 4 :]
+
+
 def test_a_stronger_finding_moves_a_change_up_past_older_ones(altered: Result) -> None:
     youngest = max((row for row in needing_review(altered) if not row.first_timer), key=lambda row: row.opened_at)
     decide(altered, youngest, "probability", 0.97)
