@@ -229,6 +229,9 @@ def _queue_filter(query: QueueQuery, watched: Watched) -> Clause:
     if query.only is not None:
         clauses.append("list_contains(?, c.pull_uri)")
         params.append(list(query.only))
+    if query.since is not None:
+        clauses.append("p.opened_at >= ? and not c.own")
+        params.append(query.since)
     if query.text:
         clauses.append(
             f"({IS_NAMED} or contains(lower(p.title), lower(?)) or list_contains(?, c.repository_id) or "
@@ -272,12 +275,14 @@ def lanes(rows: Rows, uris: Sequence[str], query: QueueQuery | None = None) -> d
 
 def opened_since(rows: Rows, moment: datetime, query: QueueQuery | None = None) -> int:
     """Count what the queue shows for its repository and text and came since then, push-holders' own apart."""
-    where, params = _queue_filter(query or QueueQuery(), _watched(rows))
+    query = replace(query or QueueQuery(), since=moment)
+    where, params = _queue_filter(query, _watched(rows))
     sql = (
         "select count(*) from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri "
-        f"where {where} and not c.own and p.opened_at >= ? and not list_contains(?, c.pull_uri)"
+        f"where {where} and not list_contains(?, c.pull_uri)"
     )
-    return rows.value(sql, [*params, moment, list((query or QueueQuery()).snoozed)])
+    approved = [row["pull_uri"] for row in current_approvals(rows)[0]]
+    return rows.value(sql, [*params, [*approved, *query.snoozed]])
 
 
 def labels(rows: Rows, uris: Sequence[str]) -> dict[str, str]:

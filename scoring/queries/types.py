@@ -123,7 +123,8 @@ class QueueQuery:
 
     `size`: at most so many rows of each group, None for all; `page` counts from 1. `snoozed` are at-uris of rows that
     people hid for now, which are in no group and no count; `only` are those of the rows that are asked for, None for
-    all. `shut` are the keys of repositories whose lane was shut since the snapshot.
+    all. `shut` are the keys of repositories whose lane was shut since the snapshot. `since`: only what was opened from
+    then on, naive UTC, and nothing by people who may push.
     """
 
     bucket: GroupKey | None = None
@@ -135,6 +136,7 @@ class QueueQuery:
     snoozed: tuple[str, ...] = ()
     only: tuple[str, ...] | None = None
     shut: tuple[str, ...] = ()
+    since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -276,6 +276,7 @@ def test_the_counts_follow_repository_and_text_and_no_bucket(played: Result, wor
     for query in (
         QueueQuery(repository=world.watched["driftwood"]),
         QueueQuery(text="tidepo"),
+        QueueQuery(since=all_rows(played)[0].opened_at),
         QueueQuery(text="mara"),
     ):
         whole, narrowed = played.queue(query), played.queue(replace(query, bucket="needs_human"))
@@ -283,6 +284,15 @@ def test_the_counts_follow_repository_and_text_and_no_bucket(played: Result, wor
         assert totals
         assert narrowed.counts == whole.counts == {lane: totals.get(lane, 0) for lane in LANE_KEYS}
         assert narrowed.own_count == whole.own_count == totals.get("own", 0)
+
+
+def test_what_is_counted_as_new_is_what_the_list_of_the_new_shows(played: Result) -> None:
+    moments = sorted(row.opened_at for row in all_rows(played))
+    for moment in (moments[0], moments[len(moments) // 2], moments[-1]):
+        shown = all_rows(played, QueueQuery(since=moment))
+        assert [row for row in shown if row.own or row.opened_at < moment] == []
+        with played.reading() as rows:
+            assert read.opened_since(rows, moment) == len(shown)
 
 
 def test_a_handle_that_is_not_proven_finds_and_names_nobody(played: Result, world: World) -> None:
