@@ -26,7 +26,9 @@ class QueueFilters:
     repository: str = ""
     sort: QueueSort = "need"
     mine: bool = False  # only rows assigned to or approved by the viewer, whom the URL does not name
-    since: str = ""  # only what was opened from then on: a naive time in UTC
+    since: str = (
+        ""  # only what was opened from then on: a naive time in UTC; `new` in the URL, where `since` is a round
+    )
     opened: str = ""
     page: int = 1
     notes: tuple[str, ...] = ()
@@ -66,7 +68,7 @@ class QueueFilters:
             "repository": self.repository,
             "sort": "" if self.sort == "need" else self.sort,
             "mine": "1" if self.mine else "",
-            "since": self.since,
+            "new": self.since,
             "page": "" if self.page == 1 else str(self.page),
             "open": self.opened,
         }
@@ -234,7 +236,7 @@ def _choice(values: Mapping[str, str], name: str, known: tuple[str, ...], defaul
 
 def _moment(values: Mapping[str, str], notes: list[str]) -> str:
     """Return the time of a query string in one form, "" for none or for one that is not a naive time."""
-    text = values.get("since", "")
+    text = values.get("new", "")
     try:
         moment = datetime.fromisoformat(text) if text else None
     except ValueError:

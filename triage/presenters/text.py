@@ -424,7 +424,7 @@ def place_words(place: Place) -> str:
     """Say why a row stands above the next one in its lane, from the numbers that ordered it."""
     if place.cause != "need":
         return f"{place.number:,} of {place.total:,}: {PLACES[place.cause]}."
-    days = f"waiting {things(place.waited, 'day') if place.waited else 'less than a day'}"
+    days = f"{things(place.waited, 'calendar day')} here" if place.waited else "first seen today"
     waits = f", raised to {place.raised} by {days}" if place.raised > place.need else f"; {days}"
     passes = " No row goes before a finding only by waiting." if place.by == "finding" else ""
     return f"{place.number:,} of {place.total:,}: need {place.need} of 10 {NEED_FROM[place.by]}{waits}.{passes}"

@@ -247,7 +247,7 @@ PAGES = draw_from.sampled_from(["", "1", "7", "10000"])
 def test_any_query_string_gives_a_view_whose_own_url_gives_the_same_view(
     values: dict[str, str], since: str, page: str
 ) -> None:
-    view = filters.read_queue(values | {"since": since, "page": page})
+    view = filters.read_queue(values | {"new": since, "page": page})
     assert view.opened_since is None or view.opened_since.tzinfo is None
     again = filters.read_queue(dict(parse_qsl(view.search().removeprefix("?"))))
     assert replace(again, notes=()) == replace(view, notes=())

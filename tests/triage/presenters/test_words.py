@@ -243,15 +243,15 @@ def test_a_repository_that_moved_is_addressed_by_its_owner_and_name_of_today(tmp
         (Place(4, 9, "newest", "risk", 2, 2, 1), "4 of 9: the newest come first."),
         (
             Place(4, 9, "need", "unknown", 5, 5, 1),
-            "4 of 9: need 5 of 10 as wherever the chance is unknown; waiting 1 day.",
+            "4 of 9: need 5 of 10 as wherever the chance is unknown; 1 calendar day here.",
         ),
         (
             Place(4, 9, "need", "chance", 3, 5, 44),
-            "4 of 9: need 3 of 10 from its chance, raised to 5 by waiting 44 days.",
+            "4 of 9: need 3 of 10 from its chance, raised to 5 by 44 calendar days here.",
         ),
         (
             Place(4, 9, "need", "finding", 8, 8, 0),
-            "4 of 9: need 8 of 10 from its finding and its chance together; waiting less than a day. "
+            "4 of 9: need 8 of 10 from its finding and its chance together; first seen today. "
             "No row goes before a finding only by waiting.",
         ),
     ],
