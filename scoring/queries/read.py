@@ -78,7 +78,16 @@ from scoring.queries.lists import (
     taken_keys,
     unmarked_merges,
 )
-from scoring.queries.past_decisions import BudgetState, Hold, Incident, LikeIt, Shared, find_let_through, incident
+from scoring.queries.past_decisions import (
+    BudgetState,
+    Hold,
+    Incident,
+    LikeIt,
+    Shared,
+    find_let_through,
+    find_voided,
+    incident,
+)
 from scoring.queries.peers import PeerOpinion, PeerStanding, peer_opinions, peer_standings
 from scoring.queries.people.contributors import (
     clean_to_reach,

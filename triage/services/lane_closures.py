@@ -221,11 +221,13 @@ def bad_marks() -> QuerySet:
 def opening(marks: QuerySet, snapshot: Snapshot) -> QuerySet:
     """Return those bad marks that open an incident.
 
-    An approval that took effect before the mark is kept here; that an open lane let the change through without one is
-    told by the snapshot.
+    An approval that took effect before the mark is kept here; that it is void, or that an open lane let the change
+    through without one, is told by the snapshot.
     """
     approvals = Action.objects.filter(kind=Action.Kind.APPROVE, pull_uri=OuterRef("pull_uri"), undone_at=None)
     approved = Exists(approvals.filter(effective_at__lte=OuterRef("made_at")))
+    voided = read.find_voided(snapshot, marks.filter(approved).values_list("pull_uri", flat=True))
+    approved &= ~Q(pull_uri__in=voided)
     let_through = read.find_let_through(snapshot, marks.filter(~approved).values_list("pull_uri", flat=True))
     return marks.filter(approved | Q(pull_uri__in=let_through))
 
