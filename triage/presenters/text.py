@@ -117,7 +117,7 @@ WORDS: Mapping[str, Callable[[Param, Param], str]] = {
     "trust": lambda before, after: (
         f"a demand for more trust than its {trust_figure(number_of(after))}{_was_before(before, trust_bound)}"
     ),
-    "two_ways": lambda before, after: "a demand for a second, independent path from the seeds",
+    "two_ways": lambda before, after: "a demand that no single account but a seed carries the trust",
     "account_change_days": lambda before, after: (
         f"{things(int(number_of(after)), 'day')} since the last change of an account behind it (it was {before})"
     ),
