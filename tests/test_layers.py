@@ -114,7 +114,7 @@ PURE_IN = {
     "scoring/graph": "checkpoint estimator inputs neighbours net states",
     "scoring/models": "base calibration contributions estimators registry storage",
     "scoring/packages": "compare entry fragments manifests npm python typosquats",
-    "scoring/queries": "queue_order types",
+    "scoring/queries": "audited queue_order types",
     "scoring/redteam": "attack attacks",
     "scoring/review": "costs deterministic payload prose_mask reviewer schema",
     "scoring/scanners": """

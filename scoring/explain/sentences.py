@@ -339,7 +339,9 @@ SENTENCES: Mapping[str, Callable[[Params], str]] = {
     "below_fast_lane": _say_below,
     "no_trust_path": lambda params: "Nobody trusted here vouches for them yet.",
     "trust_too_low": _say_too_low,
-    "one_account_path": lambda params: "All trust runs through one account; the fast lane needs two separate paths.",
+    "one_account_path": lambda params: (
+        "All trust runs through one account; the fast lane needs a second path or a seed's own vouch."
+    ),
     "is_seed": lambda params: "This contributor is a seed here.",
     "trust_path": lambda params: f"{_capital(path_words(params))}.",
     "trust_reaches": lambda params: (

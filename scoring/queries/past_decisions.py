@@ -138,11 +138,15 @@ LISTED = 100
 Shared = Literal["author", "voucher", "paths", "model"]
 SHARES: tuple[Shared, ...] = ("author", "voucher", "paths", "model")  # the closest first
 
+COUNTS = f"(a.state in ('{IN_FORCE}', '{MERGED}', 'merged something else') or a.reason = 'closed')"
 APPROVAL = f"""
 select a.*, m.actor_id, p.author_id, p.patch_ref from approvals a join maintainer_actions m using (action_key)
 join pull_requests p on p.pull_uri = a.pull_uri
-where a.pull_uri = ? and (a.state in ('{IN_FORCE}', '{MERGED}', 'merged something else') or a.reason = 'closed')
+where a.pull_uri = ? and {COUNTS}
 order by a.approved_at desc, a.action_key limit 1
+"""
+VOIDED = f"""
+select a.pull_uri from approvals a where list_contains(?, a.pull_uri) group by a.pull_uri having not bool_or({COUNTS})
 """
 # Decisions on the approved version: the one that the approver saw, else the newest made by then. In a replay the clock
 # may stand still, and later data has the approval's time, so only the stored id tells them apart. The pass that had
@@ -294,6 +298,12 @@ def find_let_through(rows: Rows, uris: Iterable[str]) -> set[str]:
     """Return those of these pull requests that an open lane let through, without a person, as they were merged."""
     asked = sorted(set(uris))
     return {row["pull_uri"] for row in rows.rows(LET_THROUGH_DECISIONS, {"uris": asked})} if asked else set()
+
+
+def find_voided(rows: Rows, uris: Iterable[str]) -> set[str]:
+    """Return those of these pull requests of which every approval is void, so that none let them through."""
+    asked = sorted(set(uris))
+    return {row["pull_uri"] for row in rows.rows(VOIDED, [asked])} if asked else set()
 
 
 def incident(rows: Rows, uri: str, now: datetime) -> Incident | None:

@@ -1,11 +1,9 @@
-"""Reads the queue and the aggregates from a snapshot.
+"""Reads the queue and the aggregates from a snapshot."""
 
-Of a pull request that the audit drew nothing of the decision is shown before somebody answered.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, get_args
 
@@ -14,19 +12,20 @@ from numpy.typing import NDArray
 
 from ingest.records.watched import find_repository
 from ingest.store.transaction import Rows
-from scoring.explain.decided import CHANGE_CLAUSES, CLAUSES, SETTLES_CLAIM, ChangeOutline, decided, explain, joined
+from scoring.explain.decided import SETTLES_CLAIM, ChangeOutline, decided, explain
 from scoring.explain.sentences import would_change
 from scoring.explain.what_would_change import own_change
 from scoring.gate.decide import read_inputs
 from scoring.pipeline.interventions import current_approvals
 from scoring.pipeline.stored import CLAIMS, People, read_thresholds, read_verdict, verdict_evidence
+from scoring.queries.audited import is_drawn, seal
 from scoring.queries.changes import COUNTED, DRAWN, SEALED, WOULD_MERGE, answers, pull_labels, standing_findings
-from scoring.queries.queue_order import Positions, Waiting, order_lane
+from scoring.queries.queue_order import Positions, Waiting, explain_places, order_lane
 from scoring.queries.types import (
     IS_NAMED,
     AuditAnswer,
-    DueAudit,
     GroupKey,
+    Place,
     Queue,
     QueueGroup,
     QueueQuery,
@@ -35,75 +34,6 @@ from scoring.queries.types import (
     named_by,
     pull_label,
 )
-from scoring.types import Estimate, Lane, Reason, Verdict
-
-DRAWN_CLAUSE = CHANGE_CLAUSES["audit_drawn"]({})
-ASKED = f"{DRAWN_CLAUSE} Read it as it was sent, then answer"
-PASSED, FAILED = "A maintainer read this and would merge", "A maintainer read this, would not merge"
-UNKNOWN = Estimate(None, 0.0, 1.0, 0)
-CHANCE_HIDDEN = "Chance hidden until an audit is answered"
-NO_CHANCE: dict[str, Any] = {"would_change": "", "borrowed_from": None, "graph": None}
-
-
-def is_drawn(verdict: Verdict) -> bool:
-    return any(reason.code == "audit_drawn" for reason in verdict.reasons)
-
-
-def seal(row: QueueRow, answer: AuditAnswer | None) -> QueueRow:
-    """The row with the answer, or without everything that its decision tells while there is none.
-
-    With the answer nothing says any more how to read it before one, or that a person has to. Without, the one reason
-    that stays is that of the draw: its odds are the same whatever the change is.
-    """
-    if answer is not None:
-        told = FAILED if not answer.would_merge else PASSED
-        sentence = joined([told, *row.sentence.split("; ")[1:]])
-        rest = tuple(reason for reason in row.verdict.reasons if reason.code != "audit_drawn")
-        return replace(
-            row,
-            audited=answer,
-            verdict=replace(row.verdict, reasons=rest),
-            decided=told,
-            decided_exact=told,
-            sentence=sentence,
-            would_change="",
-        )
-    drawn = next(reason for reason in row.verdict.reasons if reason.code == "audit_drawn")
-    return replace(
-        row,
-        verdict=Verdict(Lane.NEEDS_HUMAN, UNKNOWN, (Reason(drawn.code, drawn.params),), ()),
-        structural_trust=0.0,
-        eigentrust=0.0,
-        content_risk=None,
-        path=(),
-        sentence=ASKED,
-        decided=DRAWN_CLAUSE,
-        decided_exact=DRAWN_CLAUSE,
-        would_help="",
-        is_sealed=True,
-        **NO_CHANCE,
-    )
-
-
-def hide_row(row: QueueRow, audit: DueAudit) -> QueueRow:
-    """Return the row without the chance of its author; its lane, which is about the change too, stays."""
-    if row.is_sealed:
-        return row
-    telling = [one for one in row.verdict.reasons if "probability" in one.params]
-    words = {CLAUSES[one.code](one.params).lower() for one in telling}
-    first = CHANCE_HIDDEN if row.decided.lower() in words else row.decided
-    rest = [part for part in row.sentence.split("; ")[1:] if part.lower() not in words]
-    reasons = tuple(one for one in row.verdict.reasons if one not in telling)
-    return replace(
-        row,
-        verdict=Verdict(row.verdict.lane, UNKNOWN, reasons, ()),
-        decided=first,
-        decided_exact=first,
-        sentence=joined([first, *rest]),
-        hidden_by=audit,
-        **NO_CHANCE,
-    )
-
 
 # Planning is most of the time of these statements (0.7 ms for each join), so repositories are looked up in Python.
 # What the audit drew waits for a review like any other: a heading would tell its lane, and nothing is wrong with it.
@@ -142,6 +72,7 @@ select pull_uri from (
 LISTED = f"""
 select c.pull_uri, {KEY} as key, {SEALED} as sealed, list_contains(?, c.pull_uri) as changed, {{where}} as narrowed,
   list_contains(?, c.repository_id) as shut,
+  count(*) over (partition by c.contributor_id, coalesce(p.title, p.pull_uri)) as alike,
   c.contributor_id in (select c.contributor_id from current_decisions c where {SEALED}) as hidden,
   coalesce(c.probability, c.borrowed, 'nan') as chance, coalesce(c.content_risk, 'nan') as risk,
   coalesce(date_diff('day', p.seen_at, (select max(as_of) from current_scores)), 0)::double as waited, p.opened_at,
@@ -149,7 +80,7 @@ select c.pull_uri, {KEY} as key, {SEALED} as sealed, list_contains(?, c.pull_uri
   c.pull_uri in ({ON_AUTHOR}) or p.merge_proof is not distinct from 'unverified' as on_author
 from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri
 left join features f on f.contributor_id = c.contributor_id and f.repository_id = c.repository_id
-where not list_contains(?, c.pull_uri)
+where not list_contains(?, c.pull_uri) and c.repository_id in (select repository_id from watched_repositories)
 order by c.pull_uri
 """
 # A request for changes is a verdict too: each round that somebody asked to change counts once.
@@ -190,10 +121,15 @@ Watched = Mapping[int, Repository]
 
 
 class Listed(NamedTuple):
-    """One group of the queue: how many are in it, and in order the at-uris of those that the query asks for."""
+    """One group of the queue: how many are in it, and in order the at-uris of those that the query asks for.
+
+    `alike` counts those in the inbox with the author and title of each; `places` says why a part of them stands there.
+    """
 
     everything: int
     uris: Sequence[str]
+    alike: Sequence[int]
+    places: Callable[[slice], list[Place]]
     oldest: datetime | None
     oldest_first_timer: datetime | None
 
@@ -240,7 +176,7 @@ def _listed(rows: Rows, query: QueueQuery, watched: Watched) -> dict[GroupKey, L
     of_group = {key: np.flatnonzero(columns["narrowed"] & (keys == key)) for key in get_args(GroupKey)}
     return {
         key: _lane(
-            columns["pull_uri"],
+            columns,
             waiting,
             which if query.bucket in (None, key) else which[:0],
             len(which),
@@ -253,7 +189,7 @@ def _listed(rows: Rows, query: QueueQuery, watched: Watched) -> dict[GroupKey, L
 
 
 def _lane(
-    uris: NDArray[np.object_],
+    columns: Mapping[str, NDArray[Any]],
     waiting: Waiting,
     which: Positions,
     everything: int,
@@ -263,10 +199,11 @@ def _lane(
     """The rows of one lane in order."""
     asked = waiting.select(which)
     ages, first = asked.opened_at.astype("datetime64[us]"), asked.first_timer
-    order = which[order_lane(asked, sort, verdicts)]
-    ordered = uris[order].tolist()
+    order = order_lane(asked, sort, verdicts)
+    uris, alike = (columns[name][which[order]].tolist() for name in ("pull_uri", "alike"))
     oldest, oldest_first_timer = (some.min().item() if len(some) else None for some in (ages, ages[first]))
-    return Listed(everything, ordered, oldest, oldest_first_timer)
+    places = partial(explain_places, asked, order, sort, verdicts)
+    return Listed(everything, uris, alike, places, oldest, oldest_first_timer)
 
 
 def _shut(query: QueueQuery, watched: Watched) -> list[int]:
@@ -292,6 +229,9 @@ def _queue_filter(query: QueueQuery, watched: Watched) -> Clause:
     if query.only is not None:
         clauses.append("list_contains(?, c.pull_uri)")
         params.append(list(query.only))
+    if query.since is not None:
+        clauses.append("p.opened_at >= ? and not c.own")
+        params.append(query.since)
     if query.text:
         clauses.append(
             f"({IS_NAMED} or contains(lower(p.title), lower(?)) or list_contains(?, c.repository_id) or "
@@ -312,7 +252,12 @@ def _page(rows: Rows, query: QueueQuery, groups: Mapping[GroupKey, Listed], watc
         pages = max((-(-len(group.uris) // query.size) for group in groups.values()), default=1)
         last = min(max(query.page, 1), pages) * query.size
         cut = slice(last - query.size, last)
-    return pulls(rows, [uri for group in groups.values() for uri in group.uris[cut]], watched)
+    facts = {
+        uri: {"place": place, "alike": alike}
+        for group in groups.values()
+        for uri, alike, place in zip(group.uris[cut], group.alike[cut], group.places(cut), strict=True)
+    }
+    return [replace(row, **facts[row.uri]) for row in pulls(rows, list(facts), watched)]
 
 
 def lanes(rows: Rows, uris: Sequence[str], query: QueueQuery | None = None) -> dict[str, GroupKey]:
@@ -330,12 +275,14 @@ def lanes(rows: Rows, uris: Sequence[str], query: QueueQuery | None = None) -> d
 
 def opened_since(rows: Rows, moment: datetime, query: QueueQuery | None = None) -> int:
     """Count what the queue shows for its repository and text and came since then, push-holders' own apart."""
-    where, params = _queue_filter(query or QueueQuery(), _watched(rows))
+    query = replace(query or QueueQuery(), since=moment)
+    where, params = _queue_filter(query, _watched(rows))
     sql = (
         "select count(*) from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri "
-        f"where {where} and not c.own and p.opened_at >= ? and not list_contains(?, c.pull_uri)"
+        f"where {where} and not list_contains(?, c.pull_uri)"
     )
-    return rows.value(sql, [*params, moment, list((query or QueueQuery()).snoozed)])
+    approved = [row["pull_uri"] for row in current_approvals(rows)[0]]
+    return rows.value(sql, [*params, [*approved, *query.snoozed]])
 
 
 def labels(rows: Rows, uris: Sequence[str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.queries.types import QueueSort
+from scoring.queries.types import Place, QueueSort
 
 TURN = 3  # each third place goes to the first-timer who has waited longest
 UNKNOWN_CHANCE = 0.5  # of an author whose chance is unknown or hidden
@@ -75,7 +75,7 @@ def _need_keys(waiting: Waiting) -> list[NDArray[Any]]:
     person at least as much: a finding moves up to the first row that stands there because it waited.
     """
     need = need_band(waiting.chance, waiting.risk)
-    lift = np.minimum(waiting.waited // LIFT_DAYS, MOST_LIFT)
+    lift = _lift(waiting)
     keys: list[NDArray[Any]] = [waiting.opened_at, -waiting.waited]
     order = np.lexsort([*keys, -(need + lift)])
     ranks = np.empty(len(order))
@@ -87,6 +87,33 @@ def _need_keys(waiting: Waiting) -> list[NDArray[Any]]:
         same_band = has_finding & (need == band)
         ranks[same_band] = np.minimum(ranks[same_band], ranks[behind[:1]] - 0.5) if len(behind) else ranks[same_band]
     return [*keys, -need, ranks, waiting.on_author]
+
+
+def _lift(waiting: Waiting) -> Floats:
+    """Return what waiting adds to the need, in whole tenths."""
+    return np.minimum(waiting.waited // LIFT_DAYS, MOST_LIFT)
+
+
+def explain_places(waiting: Waiting, order: Positions, sort: QueueSort, verdicts: int, cut: slice) -> list[Place]:
+    """Return why the rows of a part of `order`, which `order_lane` made of the same arguments, stand there."""
+    shown, first = waiting.select(order[cut]), cut.indices(len(order))[0] + 1
+    need = need_band(shown.chance, shown.risk)
+    raised, without_finding = need + _lift(shown), np.nan_to_num(shown.risk) < FINDING
+    # Each TURN-th place goes to a first-timer as long as one is left, so a first-timer there has it by turn.
+    turn = shown.first_timer & ((np.arange(len(need)) + first + verdicts) % TURN == 0)
+    causes = np.select([shown.changed, shown.on_author, turn], ["changed", "author", "turn"], "need")
+    by_risk = np.nan_to_num(shown.risk) > 1.0 - np.where(np.isnan(shown.chance), UNKNOWN_CHANCE, shown.chance)
+    sources = np.select(
+        [~without_finding, by_risk, np.isnan(shown.chance)],
+        ["finding", "risk", "unknown"],
+        "chance",
+    )
+    chosen = None if sort == "need" else sort
+    columns = (causes, sources, need.astype(int), raised.astype(int), shown.waited.astype(int))
+    return [
+        Place(number, len(order), cause if chosen is None or cause == "changed" else chosen, *numbers)
+        for number, (cause, *numbers) in enumerate(zip(*(column.tolist() for column in columns), strict=True), first)
+    ]
 
 
 def need_band(chance: Floats, risk: Floats) -> Floats:

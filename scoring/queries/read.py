@@ -21,6 +21,7 @@ from scoring.pipeline.lane_thresholds import CERTIFICATES, EstimatedLane, estima
 from scoring.pipeline.peers import Agreement
 from scoring.pipeline.signing import RoundSignatures
 from scoring.pipeline.stored import dids_of_handles, persons
+from scoring.queries.audited import hide_row
 from scoring.queries.changes import (
     ChangeFacts,
     CiRun,
@@ -78,7 +79,16 @@ from scoring.queries.lists import (
     taken_keys,
     unmarked_merges,
 )
-from scoring.queries.past_decisions import BudgetState, Hold, Incident, LikeIt, Shared, find_let_through, incident
+from scoring.queries.past_decisions import (
+    BudgetState,
+    Hold,
+    Incident,
+    LikeIt,
+    Shared,
+    find_let_through,
+    find_voided,
+    incident,
+)
 from scoring.queries.peers import PeerOpinion, PeerStanding, peer_opinions, peer_standings
 from scoring.queries.people.contributors import (
     clean_to_reach,
@@ -116,7 +126,6 @@ from scoring.queries.public_lanes import (
     publishes,
 )
 from scoring.queries.queue import (
-    hide_row,
     labels,
     lanes,
     opened_since,
@@ -159,6 +168,7 @@ from scoring.queries.types import (
     LeaderboardRow,
     LeaderboardSort,
     MergedWork,
+    Place,
     PullLine,
     PullResult,
     Queue,

@@ -123,7 +123,8 @@ class QueueQuery:
 
     `size`: at most so many rows of each group, None for all; `page` counts from 1. `snoozed` are at-uris of rows that
     people hid for now, which are in no group and no count; `only` are those of the rows that are asked for, None for
-    all. `shut` are the keys of repositories whose lane was shut since the snapshot.
+    all. `shut` are the keys of repositories whose lane was shut since the snapshot. `since`: only what was opened from
+    then on, naive UTC, and nothing by people who may push.
     """
 
     bucket: GroupKey | None = None
@@ -135,6 +136,7 @@ class QueueQuery:
     snoozed: tuple[str, ...] = ()
     only: tuple[str, ...] | None = None
     shut: tuple[str, ...] = ()
+    since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,24 @@ class AuditAnswer:
     because: str
     by: str
     answered_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Why a row stands at its place: `number` of `total` in its lane, from 1, and the numbers that ordered it.
+
+    `cause`: it changed after an approval, it is the turn of a first-timer, its author has the next word, its need of a
+    person, or the order that somebody chose. `by` says where the need comes from. `need` and `raised`, the same with
+    its waiting, are whole tenths; `waited` counts days.
+    """
+
+    number: int
+    total: int
+    cause: Literal["changed", "turn", "author", "need", "oldest", "newest", "lowest"]
+    by: Literal["finding", "risk", "chance", "unknown"]
+    need: int
+    raised: int
+    waited: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +216,8 @@ class QueueRow:
     labels: tuple[str, ...] = ()  # that people who may push put on it, by name
     would_help: str = ""  # what would change the lane, to its author: no threshold; "" where they can do nothing
     hidden_by: DueAudit | None = None  # while it is due, neither the verdict nor a sentence names the chance
+    place: Place | None = None  # in the list for which it was read; None outside lists
+    alike: int = 1  # in the inbox by its author with its title, itself included; 1 outside lists
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,9 +95,10 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _attacks(report: Mapping[str, Any], policy: Policy) -> Iterator[ShownAttack]:
-    conditions = [f"a trust of {trust_bound(policy.thresholds.trust)}"] if policy.thresholds.trust > 0 else []
-    conditions += ["two separate paths"] if policy.thresholds.two_ways else []
-    rules = f"The fast lane asks for {' over '.join(conditions) or 'a record'}."
+    asked = f"a trust of {trust_bound(policy.thresholds.trust)}" if policy.thresholds.trust > 0 else ""
+    if policy.thresholds.two_ways:
+        asked = f"{asked or 'trust'} that no single account but a seed carries"
+    rules = f"The fast lane asks for {asked or 'a record'}."
     for figures in _choose_regions(report["regions"]):
         yield _region(figures, rules)
     yield _stolen(report["stolen"], rules)

@@ -181,11 +181,16 @@ on("keydown", (event) => {
   if (moves ? byId("open") && wanted.checkVisibility() : !looks) wanted.click();
 });
 
-const warn = (words) => Object.assign(byId("problem"), { hidden: !words, textContent: words });
+let warnedAt = 0;
+const warn = (words) => {
+  if (words) warnedAt = performance.now();
+  Object.assign(byId("problem"), { hidden: !words, textContent: words });
+};
 
 on("htmx:sendError htmx:timeout htmx:responseError htmx:afterOnLoad", ({ detail: { elt, successful, xhr, requestConfig } }) => {
   if (!requestConfig.triggeringEvent) return;
   const { dataset } = byId("problem");
+  if (successful && requestConfig.triggeringEvent.timeStamp < warnedAt) return; // the pane of `j` hides no later answer
   warn(successful ? "" : dataset[xhr.status] ?? dataset.failed);
   if (!successful && elt.matches(".row form")) focusRow(rowOf(elt));
 });

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import lru_cache
 from typing import Literal, cast, get_args
 from urllib.parse import quote_plus, urlencode
@@ -25,6 +26,9 @@ class QueueFilters:
     repository: str = ""
     sort: QueueSort = "need"
     mine: bool = False  # only rows assigned to or approved by the viewer, whom the URL does not name
+    since: str = (
+        ""  # only what was opened from then on: a naive time in UTC; `new` in the URL, where `since` is a round
+    )
     opened: str = ""
     page: int = 1
     notes: tuple[str, ...] = ()
@@ -38,7 +42,18 @@ class QueueFilters:
             sort=self.sort,
             page=self.page if self.bucket else 1,
             size=self.size,
+            since=self.opened_since,
         )
+
+    @property
+    def opened_since(self) -> datetime | None:
+        """Return the time from which on a pull request is shown."""
+        return datetime.fromisoformat(self.since) if self.since else None
+
+    @property
+    def whenever_opened(self) -> str:
+        """Return the query string of this view without that time."""
+        return replace(self, since="", page=1, opened="").search()
 
     @property
     def size(self) -> int:
@@ -53,6 +68,7 @@ class QueueFilters:
             "repository": self.repository,
             "sort": "" if self.sort == "need" else self.sort,
             "mine": "1" if self.mine else "",
+            "new": self.since,
             "page": "" if self.page == 1 else str(self.page),
             "open": self.opened,
         }
@@ -74,7 +90,7 @@ class QueueFilters:
     @property
     def narrowed(self) -> bool:
         """Return whether the view may omit open pull requests."""
-        return bool(self.bucket or self.text or self.repository or self.mine)
+        return bool(self.bucket or self.text or self.repository or self.mine or self.since)
 
     @property
     def of_list(self) -> str:
@@ -157,6 +173,7 @@ def read_queue(values: Mapping[str, str]) -> QueueFilters:
         repository=_visible_line(values.get("repository", ""))[:URI_LIMIT],
         sort=cast(QueueSort, _choice(values, "sort", get_args(QueueSort), "need", notes)),
         mine=_choice(values, "mine", ("", "1"), "", notes) == "1",
+        since=_moment(values, notes),
         opened=_visible_line(values.get("open", ""))[:URI_LIMIT],
         page=_page(values),
         notes=tuple(notes),
@@ -215,6 +232,19 @@ def _choice(values: Mapping[str, str], name: str, known: tuple[str, ...], defaul
         else f"No {name} here is called {shown}, so it was ignored."
     )
     return default
+
+
+def _moment(values: Mapping[str, str], notes: list[str]) -> str:
+    """Return the time of a query string in one form, "" for none or for one that is not a naive time."""
+    text = values.get("new", "")
+    try:
+        moment = datetime.fromisoformat(text) if text else None
+    except ValueError:
+        moment = None
+    if text and (moment is None or moment.tzinfo is not None):
+        notes.append("That is not a time in UTC, so pull requests of all times are shown.")
+        return ""
+    return moment.isoformat() if moment else ""
 
 
 def is_page(text: str) -> bool:

@@ -192,9 +192,10 @@ class AuditAnswer(Row):
 class HandledIncident(Row):
     """A person's statement that an incident needs no more work; deleted when somebody opens it again.
 
-    `mark` is the action that opened the incident.
+    `mark` is the action that opened the incident; `conclusion` says how it ended, "" of those from before it was asked.
     """
 
     mark: Any = models.OneToOneField(Action, on_delete=models.CASCADE, related_name="handled")
     person: Any = models.ForeignKey(Person, on_delete=models.SET_NULL, null=True, related_name="handled_incidents")
     handled_at: Any = models.DateTimeField()
+    conclusion: Any = models.CharField(max_length=500, blank=True, default="")

@@ -20,6 +20,7 @@ from scoring.formatting import things
 from scoring.queries import read
 from scoring.queries.read import GroupKey, QueueQuery
 from triage.access.permissions import Role, Roles
+from triage.forms.filters import QueueFilters
 from triage.presenters import lane_heads, lists
 from triage.presenters.queue import queue as as_shown
 from triage.presenters.queue import row_actions
@@ -73,6 +74,7 @@ class Morning:
     closures: int
     only: str = ""
     is_stale: bool = False
+    only_key: str = ""  # the key of the one repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +97,7 @@ def _lines(morning: Morning) -> Iterator[Line]:
     if morning.only:
         yield Line(f"This is about {spoken_name(morning.only)} alone.")
     yield Line(_waiting(morning.lanes), reverse("queue"), "Inbox")
-    newest = f"{reverse('queue')}?sort=newest"
-    yield Line(_new(morning), *((newest, "Newest first") if morning.added else ()))
+    yield Line(_new(morning), *((_new_ones(morning), "Show them") if morning.added else ()))
     if morning.oldest is not None:
         yield Line(_longest(morning.oldest, morning.now), reverse("pull", args=[morning.oldest.uri]), "Open it")
     yield Line(_counted(morning.audits, "random audit", "due"), *_if(morning.audits, "audits", "Audits"))
@@ -128,6 +129,17 @@ def _new(morning: Morning) -> str:
     if not morning.added:
         return f"Nothing is new since {since}."
     return f"{things(morning.added, 'pull request')} {'is' if morning.added == 1 else 'are'} new since {since}."
+
+
+def _new_ones(morning: Morning) -> str:
+    """Return the address of the inbox with just those that are new."""
+    filters = QueueFilters(repository=morning.only_key, since=new_since(morning.now, morning.since).isoformat())
+    return reverse("queue") + filters.search()
+
+
+def new_since(now: datetime, visited: datetime | None) -> datetime:
+    """Return from when on a pull request is new, of the same clock as its arguments."""
+    return visited or now - NEW
 
 
 def _longest(oldest: Oldest, now: datetime) -> str:
@@ -202,7 +214,7 @@ def read_morning(
         now=now,
         since=since,
         lanes=row_actions.lane_counts(query, snapshot, timezone.now()),
-        added=read.opened_since(snapshot, since or now - NEW, as_shown.as_it_stands(snapshot, query)),
+        added=read.opened_since(snapshot, new_since(now, since), as_shown.as_it_stands(snapshot, query)),
         oldest=_find_oldest(snapshot, query),
         audits=sum(repository in ("", one.repository_key) for one in lists.audits_due(snapshot, roles)),
         incidents=(incidents.filter(repo_key=repository) if repository else incidents).count(),
@@ -210,6 +222,7 @@ def read_morning(
         lanes_shut=tuple(names.get(key, "") for key in lanes if key not in is_open),
         closures=_count_closures(snapshot, roles, repository),
         only=names.get(repository, "") if repository else "",
+        only_key=repository,
         is_stale=is_stale,
     )
 

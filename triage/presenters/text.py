@@ -33,13 +33,14 @@ from scoring.formatting import (
 )
 from scoring.formatting import visible as visible
 from scoring.gate.counterfactual import TightenedRule
-from scoring.queries.queue import is_drawn
+from scoring.queries.audited import is_drawn
 from scoring.queries.read import (
     Answers,
     BudgetState,
     ContributorScore,
     Hold,
     Person,
+    Place,
     Shared,
     TrainingNeed,
     TrustExplanation,
@@ -116,7 +117,7 @@ WORDS: Mapping[str, Callable[[Param, Param], str]] = {
     "trust": lambda before, after: (
         f"a demand for more trust than its {trust_figure(number_of(after))}{_was_before(before, trust_bound)}"
     ),
-    "two_ways": lambda before, after: "a demand for a second, independent path from the seeds",
+    "two_ways": lambda before, after: "a demand that no single account but a seed carries the trust",
     "account_change_days": lambda before, after: (
         f"{things(int(number_of(after)), 'day')} since the last change of an account behind it (it was {before})"
     ),
@@ -401,6 +402,32 @@ def borrowed_words(projects: int | None) -> str:
     if projects is None:
         return ""
     return f"borrowed from {projects:,} other project{'' if projects == 1 else 's'}, not yet checked on yours"
+
+
+PLACES: Mapping[str, str] = {
+    "changed": "it changed after an approval, and those come first",
+    "turn": "every third place goes to the first-timer who has waited longest, and that is this one",
+    "author": "its author has the next word, and those come last",
+    "oldest": "the oldest come first",
+    "newest": "the newest come first",
+    "lowest": "the lowest chances come first",
+}
+NEED_FROM: Mapping[str, str] = {
+    "finding": "from its finding and its chance together",
+    "risk": "from its content risk",
+    "chance": "from its chance",
+    "unknown": "as wherever the chance is unknown",
+}
+
+
+def place_words(place: Place) -> str:
+    """Say why a row stands above the next one in its lane, from the numbers that ordered it."""
+    if place.cause != "need":
+        return f"{place.number:,} of {place.total:,}: {PLACES[place.cause]}."
+    days = f"{things(place.waited, 'calendar day')} here" if place.waited else "first seen today"
+    waits = f", raised to {place.raised} by {days}" if place.raised > place.need else f"; {days}"
+    passes = " No row goes before a finding only by waiting." if place.by == "finding" else ""
+    return f"{place.number:,} of {place.total:,}: need {place.need} of 10 {NEED_FROM[place.by]}{waits}.{passes}"
 
 
 def is_denounced(verdict: Verdict) -> bool:

@@ -186,7 +186,7 @@ def account_of(did: str) -> dict[str, Any] | None:
         "saved_filters": person.saved_filters,
         "briefing_visits": [person.briefed_before, person.briefed_at],
         "snoozes": list(person.snoozes.values("pull_uri", "made_at", "until")),
-        "handled_incidents": list(person.handled_incidents.values("mark__pull_uri", "handled_at")),
+        "handled_incidents": list(person.handled_incidents.values("mark__pull_uri", "handled_at", "conclusion")),
         "reading_times": list(person.reading_times.values("pull_uri", "opened_at", "seconds")),
         "lane_closures": list(person.closures.values(*LANE)),
         "lane_openings": list(person.openings.values(*LANE, "opened_because")),

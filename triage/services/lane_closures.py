@@ -188,11 +188,11 @@ def _lowered(row: QueueRow, reason: Reason) -> QueueRow:
     )
 
 
-def read_reason(text: str) -> str:
-    """A reason as somebody typed it, trimmed; ActionProblem for none and for one that is too long."""
+def read_reason(text: str, missing: str = "Give a reason; maintainers see it.") -> str:
+    """A reason as somebody typed it, trimmed; ActionProblem for none (`missing`) and for one that is too long."""
     because = text.strip()
     if not because:
-        raise ActionProblem("Nothing changed. Give a reason; maintainers see it.")
+        raise ActionProblem(f"Nothing changed. {missing}")
     if len(because) > REASON_LENGTH:
         raise ActionProblem(f"A reason may have {REASON_LENGTH} characters, this one has {len(because)}.")
     return because
@@ -221,11 +221,13 @@ def bad_marks() -> QuerySet:
 def opening(marks: QuerySet, snapshot: Snapshot) -> QuerySet:
     """Return those bad marks that open an incident.
 
-    An approval that took effect before the mark is kept here; that an open lane let the change through without one is
-    told by the snapshot.
+    An approval that took effect before the mark is kept here; that it is void, or that an open lane let the change
+    through without one, is told by the snapshot.
     """
     approvals = Action.objects.filter(kind=Action.Kind.APPROVE, pull_uri=OuterRef("pull_uri"), undone_at=None)
     approved = Exists(approvals.filter(effective_at__lte=OuterRef("made_at")))
+    voided = read.find_voided(snapshot, marks.filter(approved).values_list("pull_uri", flat=True))
+    approved &= ~Q(pull_uri__in=voided)
     let_through = read.find_let_through(snapshot, marks.filter(~approved).values_list("pull_uri", flat=True))
     return marks.filter(approved | Q(pull_uri__in=let_through))
 
@@ -247,18 +249,20 @@ def incidents_of(roles: Roles, snapshot: Snapshot) -> Any:
     return told.order_by("-is_open", "-made_at", "-pk")
 
 
-def handle(person: Person, mark: Action, is_handled: bool, now: datetime) -> None:
-    """Keep that nothing is left to do about an incident, or that something is again."""
-    known = HandledIncident.objects.filter(mark=mark)
+def handle(person: Person, mark: Action, conclusion: str, now: datetime) -> None:
+    """Keep that nothing is left to do about an incident and how it ended; the first conclusion stays."""
+    told = {"person": person, "handled_at": now, "conclusion": conclusion}
     with transaction.atomic():
-        if known.exists() == is_handled:
-            return
-        if is_handled:
-            HandledIncident.objects.create(mark=mark, person=person, handled_at=now)
-        else:
-            known.delete()
-        what = "incident.handled" if is_handled else "incident.reopened"
-        log_change(person, what, now, mark.repo_key, mark.pull_uri)
+        _, is_new = HandledIncident.objects.get_or_create(mark=mark, defaults=told)
+        if is_new:
+            log_change(person, "incident.handled", now, mark.repo_key, mark.pull_uri)
+
+
+def reopen_incident(person: Person, mark: Action, now: datetime) -> None:
+    """Keep that something is to do about an incident again."""
+    with transaction.atomic():
+        if HandledIncident.objects.filter(mark=mark).delete()[0]:
+            log_change(person, "incident.reopened", now, mark.repo_key, mark.pull_uri)
 
 
 def banners(request: Request, snapshot: Snapshot) -> list[tuple[Closure, str]]:

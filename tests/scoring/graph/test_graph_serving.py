@@ -21,7 +21,7 @@ from scoring.models.calibration import Platt
 from scoring.models.serving import LABEL
 from scoring.pipeline import score as pipeline
 from scoring.pipeline.score import score
-from scoring.queries.queue import hide_row, seal
+from scoring.queries.audited import hide_row, seal
 from scoring.queries.types import DueAudit
 from scoring.types import Reason
 from tests.conftest import missing

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scoring.queries.queue_order import FINDING, TURN, Waiting, need_band, order_lane
+from scoring.queries.queue_order import FINDING, TURN, Waiting, explain_places, need_band, order_lane
+from scoring.queries.types import Place, QueueSort
 from tests.conftest import PROVE
 
 EXAMPLES = settings(max_examples=2000 if PROVE else 25, deadline=None)
@@ -23,6 +24,7 @@ def waiting(*pulls: tuple) -> Waiting:
     return Waiting(*(column.astype(kind) for column, kind in zip(days, KINDS, strict=True)))
 
 
+CAUSES = ("changed", "turn", "author", "need")
 LANE = st.lists(PULL, max_size=40).map(lambda pulls: waiting(*pulls))
 VERDICTS = st.integers(0, 10)
 
@@ -189,6 +191,57 @@ def test_where_every_verdict_asks_for_changes_first_timers_are_read_as_soon(lane
 
 def joined(parts: list[Waiting]) -> Waiting:
     return Waiting(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(Waiting)))
+
+
+def places(lane: Waiting, verdicts: int, sort: QueueSort = "need") -> list[Place]:
+    return explain_places(lane, order_lane(lane, sort, verdicts), sort, verdicts, slice(None))
+
+
+@EXAMPLES
+@given(LANE, VERDICTS)
+def test_what_is_said_of_a_place_is_what_ordered_it(lane: Waiting, verdicts: int) -> None:
+    shown, ordered = places(lane, verdicts), order_lane(lane, "need", verdicts).tolist()
+    assert [place.number for place in shown] == list(range(1, len(ordered) + 1))
+    by_cause = {cause: [row for row in zip(shown, ordered, strict=True) if row[0].cause == cause] for cause in CAUSES}
+    assert sum(map(len, by_cause.values())) == len(ordered)
+    assert (
+        [one for _, one in by_cause["changed"]]
+        == [one for one in ordered if lane.changed[one]]
+        == ordered[: int(lane.changed.sum())]
+    ), "what changed is on top"
+    waiting_for_author = [one for _, one in by_cause["author"]]
+    assert all(lane.on_author[one] for one in waiting_for_author)
+    for place, one in by_cause["turn"]:
+        below = [other for other in ordered[place.number :] if lane.first_timer[other] and not lane.on_author[other]]
+        assert all(lane.waited[other] <= lane.waited[one] for other in below), "nobody below has waited longer"
+    by_need = [place for place, _ in by_cause["need"]]
+    plain = [(place.raised, place.waited) for place in by_need if place.by != "finding"]
+    assert plain == sorted(plain, reverse=True), "the numbers that are told fall from row to row"
+    for number, place in enumerate(by_need):
+        passed = [other for other in by_need[:number] if place.by == "finding" != other.by]
+        assert all(other.need > place.need for other in passed), "nobody passes a finding only by waiting"
+
+
+@EXAMPLES
+@given(LANE, VERDICTS, st.integers(0, 5), st.integers(0, 5))
+def test_a_part_of_a_list_says_the_same_as_the_whole(lane: Waiting, verdicts: int, start: int, length: int) -> None:
+    ordered, cut = order_lane(lane, "need", verdicts), slice(start, start + length)
+    assert explain_places(lane, ordered, "need", verdicts, cut) == places(lane, verdicts)[cut]
+
+
+def test_a_place_says_where_its_need_comes_from() -> None:
+    lane = waiting(waited(44, 0.35), waited(0, 0.95, 0.8), waited(0, float("nan")), waited(0, 0.9, 0.3))
+    assert {(place.by, place.need, place.raised) for place in places(lane, 0)} == {
+        ("finding", 8, 8),
+        ("chance", 6, 8),
+        ("unknown", 5, 5),
+        ("risk", 3, 3),
+    }
+
+
+def test_another_order_is_told_as_the_one_that_somebody_chose() -> None:
+    lane = waiting(known(0.5), known(0.2, changed=True))
+    assert [place.cause for place in places(lane, 0, "oldest")] == ["changed", "oldest"]
 
 
 def test_a_first_timer_who_has_to_answer_holds_no_place_of_those_who_wait_for_a_maintainer() -> None:

@@ -98,6 +98,31 @@ def comment(played: Result, row: read.QueueRow, did: str, day: int) -> None:
         txn.append("comments", [about | dict.fromkeys(("written_at", "seen_at", "changed_at"), said)])
 
 
+def test_rows_of_one_author_with_one_title_say_how_many_they_are(
+    altered: Result,
+) -> None:
+    author = max((row.author.did for row in all_rows(altered)), key=[row.author.did for row in all_rows(altered)].count)
+    first, second, third = [row for row in all_rows(altered) if row.author.did == author][:3]
+    other = next(row for row in all_rows(altered) if row.author.did != author)
+    with altered.store.write() as txn:
+        for row in (first, second, other):
+            txn.execute("update pull_requests set title = 'feat(tls): same title' where pull_uri = ?", [row.uri])
+    found = {row.uri: row.alike for row in all_rows(altered)}
+    assert [found[row.uri] for row in (first, second, third, other)] == [2, 2, 1, 1]
+    narrowed = altered.queue(QueueQuery(repository=first.repository_key, snoozed=(second.uri,)))
+    assert [row.alike for group in narrowed.groups for row in group.rows if row.uri == first.uri] == [1]
+
+
+def test_each_row_of_a_list_has_its_place_also_on_a_later_page(played: Result) -> None:
+    for group in played.queue().groups:
+        places = [row.place for row in group.rows]
+        assert [(place.number, place.total) for place in places if place] == [
+            (number, group.total) for number in range(1, group.total + 1)
+        ]
+        (last,) = played.queue(QueueQuery(bucket=group.key, page=99, size=4)).groups
+        assert [row.place for row in last.rows] == places[(len(places) - 1) // 4 * 4 :]
+
+
 def test_a_stronger_finding_moves_a_change_up_past_older_ones(altered: Result) -> None:
     youngest = max((row for row in needing_review(altered) if not row.first_timer), key=lambda row: row.opened_at)
     decide(altered, youngest, "probability", 0.97)
@@ -251,6 +276,7 @@ def test_the_counts_follow_repository_and_text_and_no_bucket(played: Result, wor
     for query in (
         QueueQuery(repository=world.watched["driftwood"]),
         QueueQuery(text="tidepo"),
+        QueueQuery(since=all_rows(played)[0].opened_at),
         QueueQuery(text="mara"),
     ):
         whole, narrowed = played.queue(query), played.queue(replace(query, bucket="needs_human"))
@@ -258,6 +284,15 @@ def test_the_counts_follow_repository_and_text_and_no_bucket(played: Result, wor
         assert totals
         assert narrowed.counts == whole.counts == {lane: totals.get(lane, 0) for lane in LANE_KEYS}
         assert narrowed.own_count == whole.own_count == totals.get("own", 0)
+
+
+def test_what_is_counted_as_new_is_what_the_list_of_the_new_shows(played: Result) -> None:
+    moments = sorted(row.opened_at for row in all_rows(played))
+    for moment in (moments[0], moments[len(moments) // 2], moments[-1]):
+        shown = all_rows(played, QueueQuery(since=moment))
+        assert [row for row in shown if row.own or row.opened_at < moment] == []
+        with played.reading() as rows:
+            assert read.opened_since(rows, moment) == len(shown)
 
 
 def test_a_handle_that_is_not_proven_finds_and_names_nobody(played: Result, world: World) -> None:

@@ -12,12 +12,13 @@ from ingest.store.database import StreamClock
 from tests.ingest.stream.frames import ANA as TUTOR
 from tests.ingest.stream.frames import MALLORY, MARA, REPO
 from tests.pipeline import Later
-from tests.scoring.pipeline.offered_world import SECOND, a_new_round, learn
+from tests.scoring.pipeline.offered_world import SECOND, THIRD, a_new_round, learn
 from tests.scoring.small import OFFERED
 from tests.triage.worlds.acting_site import ANA, HTMX, NOON, ActingSite, approved, last_key
 from triage.access.tokens import create_token, make_link
 from triage.models import Action, Change, Lease, OutboxEntry, Person, outbox
 from triage.presenters.queue.rows import row_anchor
+from triage.presenters.text import place_words
 from triage.services.erasure import account_of, forget_account
 
 pytestmark = pytest.mark.django_db
@@ -334,6 +335,23 @@ def test_the_author_reads_what_is_asked_of_them_whole_and_once_whose_turn_it_is(
     page = own_pull_of(*links[0])
     assert "The newest 20 of 24." in page
     assert re.findall(r"Number (\d+)\.", page) == [str(number) for number in range(25, 5, -1)]
+
+
+def test_the_pane_says_why_a_row_stands_where_the_list_shows_it_and_the_row_how_many_have_its_title(
+    site: ActingSite, ana: Client
+) -> None:
+    with site.result.store.write() as txn:
+        txn.execute("update pull_requests set title = 'Sweep' where pull_uri in (?, ?)", [SECOND, THIRD])
+    site.publish()
+    for group in site.result.queue().groups:
+        for row in group.rows:
+            page = unescape(ana.get(f"/?open={quote_plus(row.uri)}").content.decode())
+            assert row.place
+            assert place_words(row.place) in page.partition("<strong>Why this place:</strong> ")[2]
+            assert page.count("<span>2 with this title</span>") == 2
+    assert "the oldest come first." in ana.get(f"/?sort=oldest&open={quote_plus(OFFERED)}").content.decode()
+    done = ana.post("/act", site.form("pull_for_review", SECOND), headers=HTMX).content.decode()
+    assert "<span>2 with this title</span>" in done, "a row that is swapped alone says it too"
 
 
 def test_a_merge_that_its_author_claims_is_settled_by_another_maintainer_where_they_see_it(

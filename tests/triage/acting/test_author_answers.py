@@ -117,6 +117,17 @@ def test_what_is_asked_stands_on_top_of_the_authors_page_and_one_answer_gives_th
     assert (late.status_code, "Nothing here waits" in text(late), "Once more" in text(late)) == (409, True, True)
 
 
+def test_the_authors_page_leads_to_the_forge_and_says_how_their_tests_went(site: ActingSite) -> None:
+    author = mara()
+    assert "CI " not in page_of(author, "/me").partition("<h1>")[2].partition("Decided")[0]
+    for state, said in (("passed", "CI passed"), ("failed", "CI failed")):
+        site.run_ci({OFFERED: state})
+        for address in ("/me", f"/me/pull/{OFFERED}"):
+            page = page_of(author, address)
+            assert f'<span class="ci-{state}">{said}</span>' in page
+            assert re.search(r'<a href="https://tangled\.org/[^"<> ]+" rel="noreferrer"><svg.*? on Tangled</a>', page)
+
+
 def test_the_holder_of_a_private_link_answers_what_it_opens_and_the_maintainers_read_that_it_came_by_one(
     site: ActingSite, ana: Client, ben: Client
 ) -> None:

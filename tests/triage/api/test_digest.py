@@ -132,7 +132,7 @@ def test_no_title_breaks_a_line_or_hides_anything(title: str) -> None:
 
 
 def _row(title: str) -> read.QueueRow:
-    from scoring.queries.queue import UNKNOWN
+    from scoring.queries.audited import UNKNOWN
     from scoring.types import Lane, Verdict
 
     person, moment = read.Person("did:plc:x", "x"), datetime(2026, 11, 20, 12)

@@ -141,7 +141,12 @@ def test_what_came_since_the_last_visit_is_new(small: Path) -> None:
     Person.objects.filter(did=BEN).update(briefed_at=timezone.now() - timedelta(days=300))
     told = client.get("/briefing", headers=JSON).json()
     assert "1 pull request is new since your last visit, 300 days ago." in told["sentences"]
-    assert 'href="/?sort=newest">Newest first</a>' in client.get("/briefing").content.decode()
+    link = re.search(r'href="(/\?new=[^"]+)">Show them</a>', client.get("/briefing").content.decode())
+    assert link
+    page = client.get(unescape(link[1]) + f"&open={OFFERED}").content.decode()
+    assert "The other round is not known here" not in page, "the pane takes the time for nothing else"
+    assert (page.count('class="row-link"'), "Only what was opened since" in page) == (1, True)
+    assert client.get("/?new=2999-01-01").content.decode().count('class="row-link"') == 0
     assert told["new_since"].startswith(f"{timezone.now() - timedelta(days=300):%Y-%m-%dT}")
 
 

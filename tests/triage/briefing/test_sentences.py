@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.queries import read
-from scoring.queries.queue import seal
+from scoring.queries.audited import seal
 from scoring.queries.read import DueAudit, GroupKey, QueueGroup, QueueQuery, QueueRow
 from scoring.types import Lane, Person, Reason, Verdict
 from tests.conftest import count

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ingest.store.snapshots import Snapshot
 from scoring.explain.decided import CLAUSES
 from scoring.queries import read
-from scoring.queries.queue import CHANCE_HIDDEN
+from scoring.queries.audited import CHANCE_HIDDEN
 from scoring.types import Lane, Reason
 from tests.sources import PROJECT
 from tests.triage.worlds.drawn_rows import ANA, drawn_rows, pull_request
@@ -46,6 +46,7 @@ LINE = row_line(view(), acts())._replace(state="you")
 OTHERS: dict[str, Any] = {
     "is_open": True,
     "comments": 4,
+    "alike": 2,
     "pill": replace(LINE.pill, interval="0.42\N{EN DASH}0.96"),
 }
 
@@ -71,6 +72,12 @@ def test_a_line_names_three_labels_and_counts_the_rest_and_markup_in_them_stays_
     drawn = draw_line(row_line(item, acts()))
     assert "&lt;b&gt;bug&lt;/b&gt;, docs, size: small and 2 more" in drawn
     assert 'class="tag"' not in draw_line(row_line(view(), acts()))
+
+
+def test_a_line_says_how_many_of_its_author_have_its_title() -> None:
+    series = replace(view(), row=replace(ROW, alike=3))
+    assert "<span>3 with this title</span>" in draw_line(row_line(series, acts()))
+    assert "with this title" not in draw_line(row_line(view(), acts()))
 
 
 def test_a_line_names_the_pull_request_and_what_its_author_says_of_a_merge_that_nobody_confirms() -> None:

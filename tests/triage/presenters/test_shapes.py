@@ -235,15 +235,20 @@ def test_a_score_history_needs_two_scores_with_a_number_and_says_where_the_lane_
     assert "lane from 88 %" in [label.words for label in drawn.labels]
 
 
+TIMES = ("2026-11-20T09:00", "2026-11-20T09:00Z", "20261120", "2026-02-30")
 PAGES = draw_from.sampled_from(["", "1", "7", "10000"])
 
 
 @given(
     draw_from.dictionaries(draw_from.sampled_from(["bucket", "q", "sort", "repository", "open"]), draw_from.text()),
+    draw_from.one_of(draw_from.text(), draw_from.datetimes().map(str), draw_from.sampled_from(TIMES)),
     PAGES,
 )
-def test_any_query_string_gives_a_view_whose_own_url_gives_the_same_view(values: dict[str, str], page: str) -> None:
-    view = filters.read_queue(values | {"page": page})
+def test_any_query_string_gives_a_view_whose_own_url_gives_the_same_view(
+    values: dict[str, str], since: str, page: str
+) -> None:
+    view = filters.read_queue(values | {"new": since, "page": page})
+    assert view.opened_since is None or view.opened_since.tzinfo is None
     again = filters.read_queue(dict(parse_qsl(view.search().removeprefix("?"))))
     assert replace(again, notes=()) == replace(view, notes=())
     assert not again.notes

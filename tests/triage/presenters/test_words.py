@@ -11,13 +11,14 @@ from pytest_django import Settings
 
 from scoring.queries import read
 from scoring.queries.progress import LEAST_ACCOUNTS, LEAST_SECONDS, FirstReading, seconds_left
-from scoring.queries.read import ForgeHome
+from scoring.queries.read import ForgeHome, Place
 from tests.ingest.stream.frames import MARA, REPO, SEED, Frames
 from tests.pipeline import opened
 from tests.scoring.small import OFFERED, settled, take
 from triage.models import Action, ContributorLink, Objection
 from triage.presenters.queue.rows import ForgePlace, forge_place
 from triage.presenters.setup import choices, minutes_words, progress_of, read_ticks
+from triage.presenters.text import place_words
 from triage.templatetags.ui import recorded
 from triage.views.people.people import CODES, told_details, what_words
 
@@ -228,3 +229,32 @@ def test_a_repository_that_moved_is_addressed_by_its_owner_and_name_of_today(tmp
         with result.reading() as rows:
             gone = forge_place(read.forge_home(rows, OFFERED, MARA, REPO), SITE)
             assert gone == ForgePlace(f"{SITE}/{MARA}", "Open its author on Tangled")
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        (Place(1, 35, "changed", "chance", 2, 2, 0), "1 of 35: it changed after an approval, and those come first."),
+        (
+            Place(3, 1_035, "turn", "chance", 2, 2, 90),
+            "3 of 1,035: every third place goes to the first-timer who has waited longest, and that is this one.",
+        ),
+        (Place(9, 9, "author", "risk", 2, 2, 1), "9 of 9: its author has the next word, and those come last."),
+        (Place(4, 9, "newest", "risk", 2, 2, 1), "4 of 9: the newest come first."),
+        (
+            Place(4, 9, "need", "unknown", 5, 5, 1),
+            "4 of 9: need 5 of 10 as wherever the chance is unknown; 1 calendar day here.",
+        ),
+        (
+            Place(4, 9, "need", "chance", 3, 5, 44),
+            "4 of 9: need 3 of 10 from its chance, raised to 5 by 44 calendar days here.",
+        ),
+        (
+            Place(4, 9, "need", "finding", 8, 8, 0),
+            "4 of 9: need 8 of 10 from its finding and its chance together; first seen today. "
+            "No row goes before a finding only by waiting.",
+        ),
+    ],
+)
+def test_the_words_of_a_place_name_what_ordered_it(place: Place, said: str) -> None:
+    assert place_words(place) == said

@@ -112,8 +112,9 @@ def test_a_handled_incident_outlives_who_handled_it_and_goes_with_its_mark(ana: 
     ben = Person.objects.create(did=SEED)
     told = {"kind": "outcome", "outcome": "reverted", "round": 0, "made_at": NOW, "effective_at": NOW}
     mark = Action.objects.create(key="m", person=ben, pull_uri=PULL, repo_key=REPO, **told)
-    HandledIncident.objects.create(mark=mark, person=ana, handled_at=NOW)
-    assert (account_of(ANA) or {})["handled_incidents"] == [{"mark__pull_uri": PULL, "handled_at": NOW}]
+    HandledIncident.objects.create(mark=mark, person=ana, handled_at=NOW, conclusion="Fixed since")
+    told = {"mark__pull_uri": PULL, "handled_at": NOW, "conclusion": "Fixed since"}
+    assert (account_of(ANA) or {})["handled_incidents"] == [told]
     forget_account(ANA, None)
     assert HandledIncident.objects.get().person is None
     forget_account(MARA, None)

@@ -318,7 +318,7 @@ def test_chances_that_hardly_order_stand_faint_and_the_inbox_says_so(
     label = msgspec.structs.replace(run.labels[0], groups=(outside, *run.labels[0].groups[1:]))
     write_backtest(folder, msgspec.structs.replace(run, labels=(label,)))
     page = text(client, "/")
-    told = '<p>stays clean, <a href="/dashboard#honest">hardly tells yet</a></p>'
+    told = '<p><a href="/dashboard#honest" title="This chance hardly tells yet">stays clean?</a></p>'
     assert (told in page, 'class="group faint"' in page) == (hardly, hardly)
     assert 'id="honest"' in text(client, "/dashboard")
 

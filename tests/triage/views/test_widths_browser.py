@@ -12,12 +12,14 @@ from playwright.sync_api import Browser, Page, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
+from scoring.queries.queue import LANE_KEYS
 from tests.triage.conftest import OpenPage
 from tests.triage.every_page import something_of_everything
 from tests.triage.worlds.acting_site import ActingSite
 from tests.triage.worlds.drawn_rows import ANA, drawn_rows, pull_request
 from tests.triage.worlds.lane_site import MORE
 from tests.triage.worlds.pages_world import DrawnWorld, draw
+from triage.charts import reports
 
 OPEN = f"/?open={quote(MORE)}"
 SCRIPTS = pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no-scripts"])
@@ -284,6 +286,23 @@ def show_five(page: Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 900})
     page.goto("/")
     expect(page.locator(".row")).to_have_count(5)
+
+
+def test_the_head_of_a_group_is_one_line_with_its_ages_beside_the_narrow_list(
+    world: DrawnWorld, monkeypatch: pytest.MonkeyPatch, open_page: OpenPage
+) -> None:
+    monkeypatch.setattr(reports, "like_these", lambda lane: dict.fromkeys(LANE_KEYS, "of 71 in the backtest 5 " * 4))
+    page = open_page()
+    show_five(page, 1366)
+    heads = page.locator(".group-head")
+    for head in heads.all():
+        assert (head.bounding_box() or {})["height"] < 46, head.inner_text()
+    review = page.locator(".group-head.review")
+    expect(review.locator("summary")).to_contain_text("oldest ")
+    expect(review).not_to_contain_text("every third")
+    expect(review.locator("details p")).to_be_hidden()
+    review.locator("summary").click()
+    expect(review.locator("details p").first).to_be_visible()
 
 
 def test_nothing_moves_while_the_server_is_asked(world: DrawnWorld, open_page: OpenPage) -> None:

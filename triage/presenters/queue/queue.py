@@ -54,6 +54,13 @@ def pull(snapshot: Snapshot, uri: str) -> QueueRow | None:
     return next(iter(pulls(snapshot, [uri])), None)
 
 
+def as_listed(snapshot: Snapshot, query: QueueQuery, row: QueueRow) -> QueueRow:
+    """Return the row with its place and with how many are alike, where a list of this query shows it."""
+    rows = (one for group in queue(snapshot, query).groups for one in group.rows)
+    listed = next((one for one in rows if one.uri == row.uri), row)
+    return replace(row, place=listed.place, alike=listed.alike)
+
+
 def own_pulls(snapshot: Snapshot, uris: Sequence[str]) -> tuple[QueueRow, ...]:
     """Read the same for their authors alone, from whom no chance of their own is hidden."""
     closures = standing_closures(snapshot)

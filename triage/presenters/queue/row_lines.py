@@ -48,6 +48,7 @@ class RowLine(NamedTuple):
     ci: str
     ci_words: str
     size: str
+    alike: int  # in the inbox by its author with its title; 1 where it is alone
     comments: int
     labels: str  # the first labels, and the number of others
     state: str  # its state or whose turn it is, in a word
@@ -82,6 +83,7 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
         row.ci or "",
         CI_BRIEF[row.ci] if row.ci else "",
         "" if row.files is None else f"+{row.added or 0:,} \N{MINUS SIGN}{row.removed or 0:,}",
+        row.alike,
         row.comments + sum(note.kind in TO_AUTHOR and not is_own(note) for note in (act.notes if act else ())),
         _labels(row.labels),
         *_states(row, act, "" if is_cause else changed_sentence),

@@ -374,6 +374,7 @@ def _row_context(
     """Return the row as it is now, the counts and, for a form of the pane, the pane; `row` is None once closed."""
     row, filters = as_shown.pull(snapshot, uri), filters_of(request)
     query = row_actions.query_of(filters, request.user, snapshot)
+    row = as_shown.as_listed(snapshot, query, row) if row else None
     found = row_actions.less_in_flight(as_shown.queue(snapshot, query), query, snapshot, now)
     bucket = read.lanes(snapshot, [uri], as_shown.as_it_stands(snapshot, query)).get(uri)
     in_pane = request.htmx.target == PANE

@@ -47,6 +47,7 @@ from triage.presenters.queue.comments import (
 )
 from triage.presenters.queue.row_lines import pick_of
 from triage.presenters.queue.rows import forge_place
+from triage.presenters.text import place_words
 from triage.presenters.vouching import vouching_shown
 from triage.services import actions, objections
 from triage.services.actions import ActionProblem
@@ -166,6 +167,7 @@ def pane(
     row = as_shown.pull(snapshot, uri)
     if row is None:
         return {"item": None}
+    row = as_shown.as_listed(snapshot, row_actions.query_of(filters, request.user, snapshot), row)
     address = reverse("queue") + filters.search() if filters.opened else ""
     change = shown_change(request, snapshot, uri, row, address, offered)
     now = timezone.now()
@@ -187,6 +189,7 @@ def pane(
         "sent": [one for one in sent.values() if one not in with_comments],
         "for_author": text_for_author(row, notes, records, act.is_asked),
         "beside": rows.beside_words(more.facts),
+        "place_said": place_words(row.place) if row.place else "",
         "comment_count": row.comments + len(notes),
         "merge_commands": merge_commands,
         "merge_place": merge_place(snapshot, uri) if merge_commands and session and not merged else None,

@@ -38,7 +38,16 @@ from triage.services import audit, lane_closures, snoozing
 from triage.services.actions import ActionProblem, Conflict
 from triage.services.audit import hiding_audits
 from triage.services.estimated_lanes import is_undone_since
-from triage.services.lane_closures import BAD, bad_marks, banners, handle, incidents_of, newest_outcome
+from triage.services.lane_closures import (
+    BAD,
+    bad_marks,
+    banners,
+    handle,
+    incidents_of,
+    newest_outcome,
+    read_reason,
+    reopen_incident,
+)
 from triage.services.reading_times import note_verdict
 from triage.views.inbox import inbox
 from triage.views.inbox.actions import acting_page, answer_conflict, answer_rows, filters_of, next_uri, to_sign_in
@@ -54,6 +63,8 @@ SCOPES: Mapping[str, tuple[str, ...]] = {
     "everywhere": ("author",),
 }
 NO_INCIDENT = "No incident has this address, or somebody undid its mark."
+NO_CONCLUSION = "Say in a few words how it ended."
+CONCLUSIONS = ("Fixed since", "Taken back", "Accepted as it is")  # one click each
 NEVER_MERGED = "This pull request was not merged, so it cannot be an incident."
 NOT_LET_THROUGH = (
     "No approval here and no open fast lane let this pull request through as it was merged, so it is no incident. "
@@ -108,6 +119,8 @@ def incident(request: Request, snapshot: Snapshot, key: str) -> HttpResponse:
         "subject": subject,
         "mark": mark,
         "is_open": incidents_of(viewing(request), snapshot).filter(pk=mark.pk, is_open=True).exists(),
+        "handled": getattr(mark, "handled", None),
+        "conclusions": CONCLUSIONS,
         "trouble": read.troubles_in_words(snapshot, [mark.pull_uri]).get(mark.pull_uri),
         "corrected": newest if newest.outcome not in BAD else None,
         "lane": pills.lane_word(details.verdict),
@@ -226,17 +239,21 @@ def incidents(request: Request, snapshot: Snapshot) -> HttpResponse:
     page = Paginator(incident_marks, PAGE).get_page(filters.page)
     subjects = read.subjects(snapshot, [mark.pull_uri for mark in page])
     lines = [(mark, subjects.get(mark.pull_uri), getattr(mark, "handled", None)) for mark in page]
-    return render(request, "lists/incidents.html", {"filters": filters, "page": page, "lines": lines})
+    shown = {"filters": filters, "page": page, "lines": lines, "conclusions": CONCLUSIONS}
+    return render(request, "lists/incidents.html", shown)
 
 
 @acting_page
 def handle_incident(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Mark an incident as handled, or open it again with `handled=0`."""
+    """Mark an incident as handled with its `conclusion`, or open it again with `handled=0`."""
     mark = find_mark(request.POST.get("key", ""))
     person = require(request, mark.repo_key, Role.MAINTAINER)
-    is_handled = request.POST.get("handled") != "0"
-    handle(person, mark, is_handled, timezone.now())
-    messages.info(request, "Incident handled." if is_handled else "The incident is open again.")
+    if request.POST.get("handled") == "0":
+        reopen_incident(person, mark, timezone.now())
+        messages.info(request, "The incident is open again.")
+    else:
+        handle(person, mark, read_reason(request.POST.get("conclusion", ""), NO_CONCLUSION), timezone.now())
+        messages.info(request, "Incident handled.")
     return HttpResponseRedirect(safe_next(request))
 
 

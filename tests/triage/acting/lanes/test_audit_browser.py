@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 from django.test import Client
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 
 from tests.conftest import looks
 from tests.triage.conftest import OpenPage
@@ -50,6 +50,27 @@ def test_an_answer_in_the_inbox_is_announced_and_stays_in_the_inbox(
         expect(page.locator("#announce")).to_have_text(re.compile(f"^Audit of .+ “{re.escape(title)}” answered\\.$"))
         expect(page.locator(".row-link:focus bdi")).to_have_text(title)
     assert AuditAnswer.objects.get().because == "small"
+
+
+def test_selecting_what_waits_for_an_audit_says_why_not_also_once_its_pane_arrives(
+    ana: Client, open_page: OpenPage
+) -> None:
+    page = open_page(client=ana)
+    page.goto("/?bucket=normal_queue")
+    expect(page.locator("#pull-title")).to_be_visible()
+    held = list[Route]()
+    page.route("**/?*open=*", lambda route: held.append(route))
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    said = "Nothing changed. This is a random audit: answer its question first."
+    expect(page.get_by_role("alert")).to_have_text(said)
+    title = page.locator(".row-link:focus bdi").inner_text()
+    for one in held:
+        one.continue_()
+    expect(page.locator("#pull-title")).to_have_text(title)
+    expect(page.get_by_role("alert")).to_have_text(said)
+    page.keyboard.press("k")
+    expect(page.get_by_role("alert")).to_be_hidden()
 
 
 def test_yes_and_no_stand_side_by_side_and_whole(ana: Client, open_page: OpenPage) -> None:

@@ -122,6 +122,23 @@ def test_neither_a_clean_one_nor_one_that_no_lane_let_through_and_nobody_approve
     assert "went wrong" not in ben.get("/incidents").content.decode()
 
 
+def test_a_void_approval_let_nothing_through_so_no_link_leads_to_an_incident_that_is_none(
+    site: ActingSite, ben: Client
+) -> None:
+    approve(site, ben)
+    address = mark(site, ben)
+    assert ben.get(address).status_code == 200
+    with site.result.store.write() as txn:
+        txn.execute("update approvals set state = 'voided', reason = 'changed_after' where pull_uri = ?", [NEXT])
+        txn.execute("update scores set lane = 'normal_queue' where pull_uri = ?", [NEXT])
+    site.publish()
+    assert ben.get(address).status_code == 404
+    for page in ("/incidents", f"/history/{NEXT}", "/"):
+        assert address not in ben.get(page).content.decode()
+    assert "Incidents (" not in ben.get("/").content.decode()
+    assert mark(site, ben, version=2, outcome="needed_fix") == "/"
+
+
 def test_one_that_the_open_lane_let_through_opens_its_incident_without_an_approval(
     site: ActingSite, ben: Client
 ) -> None:
@@ -141,7 +158,7 @@ def test_one_that_the_open_lane_let_through_opens_its_incident_without_an_approv
     assert address in ben.get(f"/history/{NEXT}").content.decode()
     assert part(ben.get(address).content.decode(), "known") == part(page, "known")
     assert "(1 open)" in ben.get("/").content.decode()
-    ben.post("/incidents/handle", {"key": address.rpartition("/")[2]})
+    ben.post("/incidents/handle", {"key": address.rpartition("/")[2], "conclusion": "Fixed since"})
     assert "(1 open)" not in ben.get("/").content.decode()
 
 

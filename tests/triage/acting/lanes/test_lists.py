@@ -13,6 +13,7 @@ from tests.triage.acting.lanes.test_incidents import approve, mark
 from tests.triage.worlds.acting_site import ANA, ActingSite, maintainer, signed_in
 from tests.triage.worlds.lane_site import MORE, NEXT, OTHER, lane_site
 from triage.models import Action, AuditAnswer, Change, HandledIncident, Person
+from triage.views.lanes.lists import CONCLUSIONS
 
 pytestmark = pytest.mark.django_db
 SITE = lane_site
@@ -49,8 +50,9 @@ def two_incidents(site: ActingSite, client: Client) -> list[str]:
     return [mark(site, client, uri).rpartition("/")[2] for uri in (NEXT, OTHER)]
 
 
-def handle(client: Client, key: str, handled: str = "") -> int:
-    return client.post("/incidents/handle", {"key": key, "handled": handled, "next": "/incidents"}).status_code
+def handle(client: Client, key: str, handled: str = "", conclusion: str = "Fixed since") -> int:
+    form = {"key": key, "handled": handled, "next": "/incidents", "conclusion": conclusion}
+    return client.post("/incidents/handle", form).status_code
 
 
 def order_of(page: str) -> list[str]:
@@ -96,6 +98,24 @@ def test_what_was_marked_clean_since_is_open_no_more_and_a_second_bad_mark_opens
     page = page_of(ben, "/incidents")
     assert order_of(page) == [OTHER, NEXT]
     assert "Marked as clean since" in page
+
+
+def test_how_an_incident_ended_is_asked_kept_and_shown_as_text(site: ActingSite, ana: Client, ben: Client) -> None:
+    key, _ = two_incidents(site, ben)
+    page = page_of(ben, f"/incident/{key}")
+    for words in CONCLUSIONS:
+        assert f'<button class="button" name="conclusion" value="{words}">{words}</button>' in page, "one click"
+    for refused in ("", " \n", "x" * 501):
+        assert handle(ben, key, conclusion=refused) == 400
+    assert not HandledIncident.objects.exists()
+    assert handle(ben, key, conclusion="<b>Mended</b>\u202e in round 3") == 302
+    assert handle(ana, key, conclusion="Something else") == 302
+    for address in ("/incidents", f"/incident/{key}"):
+        page = ben.get(address).content.decode()
+        said = "Handled by <bdi>ben.example</bdi>: <q><bdi>&lt;b&gt;Mended&lt;/b&gt;⟨U+202E⟩ in round 3</bdi></q>"
+        assert said in page, "the first word stays"
+        assert "Something else" not in page
+    assert "Mark as handled" not in page
 
 
 def test_strangers_viewers_and_maintainers_elsewhere_learn_of_no_incident(site: ActingSite, ben: Client) -> None:
