@@ -173,7 +173,7 @@ class RowView:
     """One pull request as a row; `judgement` is None while it is closed.
 
     `decided` is what decided its place, in at most 42 characters, `decided_exact` the same as maintainers are told it;
-    `reason` the sentence that begins with it.
+    `reason` the sentence that begins with it, as maintainers are told it where `exact`.
     """
 
     row: QueueRow
@@ -194,11 +194,6 @@ class RowView:
     place: ForgePlace | None = None  # on the forge
     facts: tuple[tuple[str, str], ...] = ()  # of the change, each with its name
     peers: tuple[PeerView, ...] = ()  # what other sites say
-
-    @property
-    def reason_told(self) -> str:
-        """Return the reason, which begins as the row does: with the threshold and who objects, where `exact`."""
-        return self.decided_exact + self.reason.removeprefix(self.decided) if self.exact else self.reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,7 +354,7 @@ def row_anchor(uri: str) -> str:
 
 def row_view(row: QueueRow, now: datetime, filters: QueueFilters, more: Expanded | None = None) -> RowView:
     """Return one row; with `more` also what the pane shows of it."""
-    opened, more = more is not None, more or NOTHING
+    opened, more, exact = more is not None, more or NOTHING, row.decided_exact or row.decided
     return RowView(
         row,
         row_anchor(row.uri),
@@ -367,8 +362,8 @@ def row_view(row: QueueRow, now: datetime, filters: QueueFilters, more: Expanded
         visible(row.label),
         person_view(row.author),
         visible(row.decided),
-        visible(row.decided_exact or row.decided),
-        visible(row.sentence),
+        visible(exact),
+        visible(exact + row.sentence.removeprefix(row.decided) if more.exact else row.sentence),
         row_pill(row),
         age_words(row.opened_at, now),
         filters.opening(row.uri),
