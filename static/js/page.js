@@ -160,7 +160,7 @@ on("keydown", (event) => {
   const say = every(".say[open]")[0];
   if (leaves && say) say.open = false;
   if (leaves && (closeMenu() || types || say)) return (types || say) && (target.blur(), focusRow(current()));
-  if (types || root.dataset.keys === "off" || (event.repeat && !"jk".includes(key))) return; // held, `a` approves one
+  if (types || root.dataset.keys === "off" || (event.repeat && !"jk".includes(key))) return;
   if (key === "u" && every(".offer.htmx-request")[0]) awaited = key;
   if (awaited && "cru".includes(awaited)) return; // its text, or a slip
   if (key.length < 2) awaited = "";
@@ -181,16 +181,16 @@ on("keydown", (event) => {
   if (moves ? byId("open") && wanted.checkVisibility() : !looks) wanted.click();
 });
 
-let warnedAt = 0;
+let warned = 0;
 const warn = (words) => {
-  if (words) warnedAt = performance.now();
+  if (words) warned = performance.now();
   Object.assign(byId("problem"), { hidden: !words, textContent: words });
 };
 
 on("htmx:sendError htmx:timeout htmx:responseError htmx:afterOnLoad", ({ detail: { elt, successful, xhr, requestConfig } }) => {
   if (!requestConfig.triggeringEvent) return;
   const { dataset } = byId("problem");
-  if (successful && requestConfig.triggeringEvent.timeStamp < warnedAt) return; // the pane of `j` hides no later answer
+  if (successful && requestConfig.triggeringEvent.timeStamp < warned) return;
   warn(successful ? "" : dataset[xhr.status] ?? dataset.failed);
   if (!successful && elt.matches(".row form")) focusRow(rowOf(elt));
 });
@@ -239,7 +239,7 @@ const poll = async () => {
 };
 setInterval(poll, 15_000);
 if (matchMedia("(display-mode: standalone)").matches) navigator.serviceWorker?.register("/service-worker.js");
-if (performance.getEntriesByType("navigation")[0]?.type === "back_forward") poll(); // Back shows what was then
+if (performance.getEntriesByType("navigation")[0]?.type === "back_forward") poll();
 on("visibilitychange", poll);
 // A new list has focus and mark on the pane's row.
 on("htmx:historyRestore htmx:afterSettle", ({ detail: { target, requestConfig: { elt } = {} } }) => {
