@@ -245,7 +245,8 @@ def own_pull(row: QueueRow, place: Place | None, now: datetime, asked: Sequence[
 def steps_of(row: QueueRow, now: datetime) -> tuple[Step, ...]:
     """The way from its opening to a decision; what the audit drew counts as read, whatever was found."""
     is_read = row.is_sealed or row.content_risk is not None
-    sent = Step(f"Sent {row.opened_at.day} {row.opened_at:%b}", "done")
+    year = "" if row.opened_at.year == now.year else f" {row.opened_at.year}"
+    sent = Step(f"Sent {row.opened_at.day} {row.opened_at:%b}{year}", "done")
     waited = age_words(row.opened_at, now)
     if row.on_author:
         waits = Step("Waits for your answer", "now")

@@ -107,6 +107,7 @@ def test_steps_say_what_is_done_and_whose_turn_it_is() -> None:
 
     sent, decided = ("Sent 17 Nov", "done"), ("Decided", "")
     assert told(row) == [sent, ("Read by scanners", "done"), ("Waits for a person: 3 days", "now"), decided]
+    assert told(replace(row, opened_at=datetime(2024, 11, 25)))[0] == ("Sent 25 Nov 2024", "done")
     unread = replace(row, content_risk=None)
     assert told(unread) == [sent, ("Read by scanners", "now"), ("Waits for a person", ""), decided]
     assert told(replace(row, on_author=True))[2] == ("Waits for your answer", "now")
