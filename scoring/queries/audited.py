@@ -61,8 +61,12 @@ def hide_row(row: QueueRow, audit: DueAudit) -> QueueRow:
         return row
     telling = [one for one in row.verdict.reasons if "probability" in one.params]
     words = {CLAUSES[one.code](one.params).lower() for one in telling}
-    first = CHANCE_HIDDEN if row.decided.lower() in words else row.decided
-    rest = [part for part in row.sentence.split("; ")[1:] if part.lower() not in words]
+
+    def tells(part: str) -> bool:
+        return part.lower() in words or (bool(telling) and part.lower().startswith("chance "))
+
+    first = CHANCE_HIDDEN if tells(row.decided) else row.decided
+    rest = [part for part in row.sentence.split("; ")[1:] if not tells(part)]
     reasons = tuple(one for one in row.verdict.reasons if one not in telling)
     return replace(
         row,

@@ -195,10 +195,18 @@ def test_a_token_shows_nobody_a_button_whatever_its_person_may_do(monkeypatch: p
     assert signed_in.can_act
 
 
-@pytest.mark.parametrize("code", ["low_probability", "below_fast_lane"])
-def test_a_row_whose_chance_is_hidden_names_it_nowhere(code: str) -> None:
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("low_probability", ""),
+        ("below_fast_lane", ""),
+        ("low_probability", "Chance 62 %: none of 7 merged cleanly"),
+        ("low_probability", "Chance 62 %: touches tests"),
+    ],
+)
+def test_a_row_whose_chance_is_hidden_names_it_nowhere(code: str, said: str) -> None:
     told = Reason(code, {"probability": 0.62, "t_low": 0.3, "t_high": 0.75})
-    words = CLAUSES[code](told.params)
+    words = said or CLAUSES[code](told.params)
     row = replace(ROW, decided=words, decided_exact="Chance 62 %, fast lane from 75 %", sentence=f"{words}; new here")
     row = replace(row, verdict=replace(ROW.verdict, lane=Lane.FAST_LANE, reasons=(told,)), own=False, shadow=False)
     hidden = read.hide_row(row, read.DueAudit("at://due", "core #7"))
