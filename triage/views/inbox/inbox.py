@@ -189,8 +189,7 @@ def pane(
         "sent": [one for one in sent.values() if one not in with_comments],
         "for_author": text_for_author(row, notes, records, act.is_asked),
         "beside": rows.beside_words(more.facts),
-        # An order by need tells the chance in tenths, which an audit may hide.
-        "place_said": place_words(row.place) if row.place and not (row.hidden_by or row.is_sealed) else "",
+        "place_said": place_words(row.place) if row.place else "",
         "comment_count": row.comments + len(notes),
         "merge_commands": merge_commands,
         "merge_place": merge_place(snapshot, uri) if merge_commands and session and not merged else None,
