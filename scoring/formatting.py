@@ -3,6 +3,7 @@
 import unicodedata
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from math import floor
 from typing import Any
 
 from scoring.types import Param
@@ -132,7 +133,7 @@ def count_of(value: Param) -> int:
 
 def weighted(count: float) -> str:
     """Return a sum of weights as the nearest whole number of pull requests, but never as 0 where there is some."""
-    return f"{max(round(count), 1 if count > 0 else 0):,}"
+    return f"{max(floor(count + 0.5), 1 if count > 0 else 0):,}"
 
 
 def things(count: int, thing: str, many: str = "") -> str:

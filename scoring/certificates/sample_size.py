@@ -85,6 +85,8 @@ def earliest_need(
 
 def say_need(need: Need) -> str:
     """Return the need as the rest of a sentence: '128 settled pull requests at 93 % or above are needed, …'."""
+    if need.threshold is None and need.have < need.needed:
+        return f"{need.needed:,} settled pull requests are needed, all of them clean; {need.have:,} so far"
     if need.threshold is None:
         return (
             f"of {need.have:,} settled pull requests too many were bad at every score; a certificate needs at least "

@@ -315,8 +315,9 @@ def _touched(params: Params) -> str:
 
 
 TELLING = 0.03  # least share of a chance by which a factor lowers it to be named as the reason
-# What a model's factor says against a change, shortly; "" where the value says nothing. Factors that a person cannot
-# see in the change or in its author's record are left to the list beside the change.
+# What a model's factor says against a change, shortly; "" where the value says nothing. Only counts and facts that a
+# person can see in the change or in its author's record: a rate that is drawn towards the usual one would name a share
+# of theirs that nobody finds there.
 LOWERS: Mapping[str, Callable[[float], str]] = {
     "touches_tests": lambda value: "touches tests" if value else "",
     "touches_sensitive": lambda value: "touches guarded files" if value else "",
@@ -327,13 +328,8 @@ LOWERS: Mapping[str, Callable[[float], str]] = {
     "files_touched": lambda value: things(round(value), "file") + " touched",
     "size_against_usual": lambda value: "larger than usual for them" if value > 1 else "",
     "refused_here": lambda value: f"{round(value):,} of theirs refused here" if value else "",
-    "open_here": lambda value: f"{round(value):,} others open here" if value else "",
+    "open_here": lambda value: things(round(value), "other") + " open here" if value else "",
     "not_clean_before": lambda value: f"{round(value):,} of theirs went wrong" if value else "",
-    "merge_rate_here": lambda value: f"{percent(value)} of theirs merged here",
-    "recent_merge_rate_here": lambda value: f"{percent(value)} of theirs merged lately",
-    "lately_rate_here": lambda value: f"{percent(value)} of theirs clean lately",
-    "fix_rate_here": lambda value: f"{percent(value)} of their merges fixed" if value else "",
-    "patched_rate_here": lambda value: f"{percent(value)} of their merges changed" if value else "",
     "revert_rate": lambda value: f"{percent(value)} of their merges reverted" if value else "",
     "ci_pass_rate": lambda value: f"CI passed in {percent(value)} of rounds",
 }
@@ -380,7 +376,7 @@ LANE_CLAUSES: Mapping[str, Callable[[Params], str]] = {
 # Other reasons apply to every change or state known facts; the record decides before them.
 OTHER_CLAUSES: Mapping[str, Callable[[Params], str]] = {
     "not_enough_evidence": lambda params: (
-        "A low chance flags no newcomer" if "probability" in params else "No score yet"
+        "its low chance alone flags nobody" if "probability" in params else "No score yet"
     ),
     "content_not_reviewed": lambda params: "Content not reviewed yet",
     "below_fast_lane": lambda params: f"Chance {percent(number_of(params['probability']))}, too low for the fast lane",

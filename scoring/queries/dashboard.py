@@ -176,12 +176,15 @@ def median_of(month: datetime, days: list[float]) -> AnswerMonth:
 
 BELOW = f"""
 select count(*) filter (probability < $chance) as below, count(probability) as numbered from current_decisions c
-where not own and not {SEALED}
+where not own and contributor_id not in (select c.contributor_id from current_decisions c where {SEALED})
 """
 
 
 def open_below(rows: Rows, chance: float) -> tuple[int, int]:
-    """Return how many open pull requests have a lower chance, and how many have one; unanswered audits are left out."""
+    """Return how many open pull requests have a lower chance, and how many have one.
+
+    Those of authors whose audit is due are left out: a count that moves by one of theirs would tell their chance.
+    """
     counts = rows.row(BELOW, {"chance": chance}) or {"below": 0, "numbered": 0}
     return counts["below"], counts["numbered"]
 

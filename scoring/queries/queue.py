@@ -74,7 +74,8 @@ select c.pull_uri, {KEY} as key, {SEALED} as sealed, list_contains(?, c.pull_uri
   list_contains(?, c.repository_id) as shut,
   count(*) over (partition by c.contributor_id, coalesce(p.title, p.pull_uri)) as alike,
   c.contributor_id in (select c.contributor_id from current_decisions c where {SEALED}) as hidden,
-  coalesce(c.probability, c.borrowed, 'nan') as chance, coalesce(c.content_risk, 'nan') as risk,
+  coalesce(c.probability, c.borrowed, 'nan') as chance, c.probability is null as borrowed,
+  coalesce(c.content_risk, 'nan') as risk,
   coalesce(date_diff('day', p.seen_at, (select max(as_of) from current_scores)), 0)::double as waited, p.opened_at,
   coalesce(f.settled_here, 0) = 0 as first_timer,
   c.pull_uri in ({ON_AUTHOR}) or p.merge_proof is not distinct from 'unverified' as on_author
@@ -202,7 +203,7 @@ def _lane(
     order = order_lane(asked, sort, verdicts)
     uris, alike = (columns[name][which[order]].tolist() for name in ("pull_uri", "alike"))
     oldest, oldest_first_timer = (some.min().item() if len(some) else None for some in (ages, ages[first]))
-    places = partial(explain_places, asked, order, sort, verdicts)
+    places = partial(explain_places, asked, order, columns["borrowed"][which], sort, verdicts)
     return Listed(everything, uris, alike, places, oldest, oldest_first_timer)
 
 

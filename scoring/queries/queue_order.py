@@ -94,8 +94,13 @@ def _lift(waiting: Waiting) -> Floats:
     return np.minimum(waiting.waited // LIFT_DAYS, MOST_LIFT)
 
 
-def explain_places(waiting: Waiting, order: Positions, sort: QueueSort, verdicts: int, cut: slice) -> list[Place]:
-    """Return why the rows of a part of `order`, which `order_lane` made of the same arguments, stand there."""
+def explain_places(
+    waiting: Waiting, order: Positions, borrowed: Mask, sort: QueueSort, verdicts: int, cut: slice
+) -> list[Place]:
+    """Return why the rows of a part of `order`, which `order_lane` made of the same arguments, stand there.
+
+    `borrowed`: the chance is that of such changes in other projects, and is not shown.
+    """
     shown, first = waiting.select(order[cut]), cut.indices(len(order))[0] + 1
     need = need_band(shown.chance, shown.risk)
     raised, without_finding = need + _lift(shown), np.nan_to_num(shown.risk) < FINDING
@@ -104,8 +109,8 @@ def explain_places(waiting: Waiting, order: Positions, sort: QueueSort, verdicts
     causes = np.select([shown.changed, shown.on_author, turn], ["changed", "author", "turn"], "need")
     by_risk = np.nan_to_num(shown.risk) > 1.0 - np.where(np.isnan(shown.chance), UNKNOWN_CHANCE, shown.chance)
     sources = np.select(
-        [~without_finding, by_risk, np.isnan(shown.chance)],
-        ["finding", "risk", "unknown"],
+        [~without_finding, by_risk, np.isnan(shown.chance), borrowed[order[cut]]],
+        ["finding", "risk", "unknown", "borrowed"],
         "chance",
     )
     chosen = None if sort == "need" else sort

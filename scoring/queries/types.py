@@ -161,7 +161,7 @@ class Place:
     number: int
     total: int
     cause: Literal["changed", "turn", "author", "need", "oldest", "newest", "lowest"]
-    by: Literal["finding", "risk", "chance", "unknown"]
+    by: Literal["finding", "risk", "chance", "borrowed", "unknown"]
     need: int
     raised: int
     waited: int

@@ -97,7 +97,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 def _attacks(report: Mapping[str, Any], policy: Policy) -> Iterator[ShownAttack]:
     asked = f"a trust of {trust_bound(policy.thresholds.trust)}" if policy.thresholds.trust > 0 else ""
     if policy.thresholds.two_ways:
-        asked = f"{asked or 'trust'} that no single account but a seed carries"
+        asked = f"{asked or 'trust'} that does not hang on one account that is no seed"
     rules = f"The fast lane asks for {asked or 'a record'}."
     for figures in _choose_regions(report["regions"]):
         yield _region(figures, rules)

@@ -19,7 +19,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
-from itertools import count
 
 import numpy as np
 import pyarrow as pa
@@ -245,13 +244,13 @@ def _steps(starts: Integers, targets: Integers, front: Integers) -> Integers:
     """Return the edges between `front` and each index; those of i lead to targets[starts[i] : starts[i + 1]]."""
     steps = np.full(len(starts) - 1, FAR)
     steps[front] = 0
-    for step in count(1):
+    step = 0
+    while len(front):
+        step += 1
         reached = targets[stretches(starts[front], starts[front + 1])]
         front = np.unique(reached[steps[reached] == FAR])
-        if not len(front):
-            return steps
         steps[front] = step
-    raise AssertionError("counting ends with the network")
+    return steps
 
 
 def _subjects(network: Network, people: Integers) -> Integers:

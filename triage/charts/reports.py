@@ -144,11 +144,11 @@ def lowest_told(bins: Sequence[ShownBin]) -> float:
 
 
 def rarely_tested_words(lowest: float, below: int, numbered: int) -> str:
-    """Say how many of the inbox lie below the lowest bin's average; "" where they are less than a fifth."""
+    """Say how many of the open ones lie below the lowest bin's average; "" where they are less than a fifth."""
     if 5 * below < numbered or below < 5:  # fewer could tell whose chance it is
         return ""
     return (
-        f"{below:,} of {numbered:,} in the inbox lie below {_tenth_percent(lowest)}, the average of the lowest bin, "
+        f"{below:,} of {numbered:,} open ones lie below {_tenth_percent(lowest)}, the average of the lowest bin, "
         "where less was tested."
     )
 

@@ -12,7 +12,8 @@ SEEDS = "Trust starts at the seeds: owners of watched repositories, people with 
 MEASURES: dict[Measure, str] = {
     "first_passage": SEEDS + "It flows along vouches for at most {hops} steps and shrinks with each. Nobody passes on "
     "more than a fixed amount, so accounts that vouch for one another gain nothing by being many.",
-    "eigentrust": SEEDS + "It flows along vouches from the seeds of all repositories together until it settles "
+    "eigentrust": SEEDS
+    + "It flows along vouches from the owners of watched repositories and the site's maintainers until it settles "
     "(EigenTrust). This measure is the baseline: people can raise it by their own vouches.",
 }
 UNKNOWN = "Unknown is not bad"

@@ -22,7 +22,7 @@ from scoring.formatting import (
     weighted,
 )
 from scoring.pipeline.lane_history import AGREEMENTS, Agreement, Happened, LaneHistory, LaneSum
-from scoring.queries.lanes import LaneMonth, share_interval
+from scoring.queries.lanes import MONTHS, LaneMonth, share_interval
 from scoring.queries.read import AuditCount
 from triage.services.reading_times import FEWEST, TimeSaved
 
@@ -155,8 +155,9 @@ def shutting_words(offer: Offer, share: float, budget: float) -> str:
 
 def in_a_row_words(outcomes: int, answers: int) -> str:
     """Say how many bad outcomes, or bad answers of the audit, in a row would shut an open lane now."""
-    bad = f"{outcomes:,} bad outcome{'s in a row' if outcomes > 1 else ''}"
-    return f"As it stands, {bad} would shut it, or {answers:,} “no” of the audit{' in a row' if answers > 1 else ''}."
+    bad = f"the next {outcomes:,} outcomes are" if outcomes > 1 else "the next outcome is"
+    no = f"the next {answers:,} audits are" if answers > 1 else "the next audit is"
+    return f"It shuts if {bad} bad, or if {no} answered with no."
 
 
 def detection_words(days: float) -> str:
@@ -216,7 +217,7 @@ def audit_words(counts: AuditCount) -> str:
     parts += [f"{counts.due:,} {'waits' if counts.due == 1 else 'wait'} for an answer"]
     parts += [f"{decided_before:,} decided or changed before anybody answered"] if decided_before else []
     unlisted = " The list below has none without an answer." if counts.answered < counts.drawn else ""
-    return f"Besides, the audit drew {counts.drawn:,}: {', '.join(parts)}.{unlisted}"
+    return f"The audit drew {counts.drawn:,} more: {', '.join(parts)}.{unlisted}"
 
 
 def certificate_words(need: Need | None, budget: float, training: str) -> str:
@@ -398,8 +399,8 @@ def lane_answer(results: Sequence[LaneMonth], audited: tuple[int, int], budget: 
     edges = bad_interval(low, high).replace("\N{EN DASH}", " % and ")
     return (
         f"{counts}: {share}.",
-        f"Counted since the lanes opened, all repositories together: the true share lies between {edges} % (95 % "
-        "interval).",
+        f"Settled ones of the last {MONTHS} months and all audits, all repositories together: the true share lies "
+        f"between {edges} % (95 % interval).",
     )
 
 

@@ -4,7 +4,7 @@ The chance of a person whose audit is unanswered is hidden from everybody else. 
 chance would follow it, and so measure nothing.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from urllib.parse import parse_qsl
 
@@ -116,7 +116,7 @@ def saved_filters(viewer: object, filters: QueueFilters) -> tuple[SavedFilter, .
 def save_filter(person: Person, name: str, filters: QueueFilters) -> None:
     """Save a view under a name, replacing one with that name; raise ActionProblem where that is not possible."""
     name = " ".join(name.split())
-    values = dict(parse_qsl(filters.of_list.removeprefix("?")))
+    values = dict(parse_qsl(replace(filters, since="").of_list.removeprefix("?")))  # "new" names one moment
     if not values:
         raise ActionProblem("Nothing is filtered here, so there is nothing to save.")
     if not name.isprintable() or not 0 < len(name) <= NAME_LENGTH:

@@ -117,7 +117,7 @@ WORDS: Mapping[str, Callable[[Param, Param], str]] = {
     "trust": lambda before, after: (
         f"a demand for more trust than its {trust_figure(number_of(after))}{_was_before(before, trust_bound)}"
     ),
-    "two_ways": lambda before, after: "a demand that no single account but a seed carries the trust",
+    "two_ways": lambda before, after: "a demand that trust does not hang on one account that is no seed",
     "account_change_days": lambda before, after: (
         f"{things(int(number_of(after)), 'day')} since the last change of an account behind it (it was {before})"
     ),
@@ -416,6 +416,7 @@ NEED_FROM: Mapping[str, str] = {
     "finding": "from its finding and its chance together",
     "risk": "from its content risk",
     "chance": "from its chance",
+    "borrowed": "as such changes in other projects tell, since it has no score",
     "unknown": "as wherever the chance is unknown",
 }
 
@@ -425,9 +426,9 @@ def place_words(place: Place) -> str:
     if place.cause != "need":
         return f"{place.number:,} of {place.total:,}: {PLACES[place.cause]}."
     days = f"{things(place.waited, 'calendar day')} here" if place.waited else "first seen today"
-    waits = f", raised to {place.raised} by {days}" if place.raised > place.need else f"; {days}"
+    waits = f", with its waiting {place.raised}: {days}" if place.raised > place.need else f"; {days}"
     passes = " No row goes before a finding only by waiting." if place.by == "finding" else ""
-    return f"{place.number:,} of {place.total:,}: need {place.need} of 10 {NEED_FROM[place.by]}{waits}.{passes}"
+    return f"{place.number:,} of {place.total:,}: need {place.need} {NEED_FROM[place.by]}{waits}.{passes}"
 
 
 def is_denounced(verdict: Verdict) -> bool:

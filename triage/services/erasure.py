@@ -75,7 +75,9 @@ def forget_account(did: str, handle: str | None) -> int:
         deleted += EstimatedLane.objects.filter(owned).delete()[0]
         deleted += Snooze.objects.filter(owned).delete()[0]
         deleted += AuditAnswer.objects.filter(Q(pull_uri__startswith=f"at://{did}/") | owned).delete()[0]
-        deleted += person.delete()[0] if person else 0
+        if person:
+            person.handled_incidents.update(conclusion="")
+            deleted += person.delete()[0]
         if handle:  # another account that had this handle before keeps its DID
             deleted += Person.objects.filter(handle__iexact=handle).update(handle="")
         deleted += _forget_filters(did, handle)

@@ -184,7 +184,13 @@ def _lowered(row: QueueRow, reason: Reason) -> QueueRow:
     clause = CLAUSES[reason.code](reason.params)
     sentence = joined([clause, *row.sentence.split("; ")])
     return replace(
-        row, verdict=verdict, decided=clause, decided_exact=clause, sentence=sentence, would_change=WOULD_LIFT
+        row,
+        verdict=verdict,
+        decided=clause,
+        decided_exact=clause,
+        sentence=sentence,
+        would_change=WOULD_LIFT,
+        place=None,  # that of the other lane
     )
 
 
@@ -249,13 +255,14 @@ def incidents_of(roles: Roles, snapshot: Snapshot) -> Any:
     return told.order_by("-is_open", "-made_at", "-pk")
 
 
-def handle(person: Person, mark: Action, conclusion: str, now: datetime) -> None:
-    """Keep that nothing is left to do about an incident and how it ended; the first conclusion stays."""
+def handle(person: Person, mark: Action, conclusion: str, now: datetime) -> bool:
+    """Keep that nothing is left to do about an incident and how it ended; False where somebody did so before."""
     told = {"person": person, "handled_at": now, "conclusion": conclusion}
     with transaction.atomic():
         _, is_new = HandledIncident.objects.get_or_create(mark=mark, defaults=told)
         if is_new:
             log_change(person, "incident.handled", now, mark.repo_key, mark.pull_uri)
+    return is_new
 
 
 def reopen_incident(person: Person, mark: Action, now: datetime) -> None:

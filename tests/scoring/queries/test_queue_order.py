@@ -194,7 +194,11 @@ def joined(parts: list[Waiting]) -> Waiting:
 
 
 def places(lane: Waiting, verdicts: int, sort: QueueSort = "need") -> list[Place]:
-    return explain_places(lane, order_lane(lane, sort, verdicts), sort, verdicts, slice(None))
+    return explain_places(lane, order_lane(lane, sort, verdicts), shown_chances(lane), sort, verdicts, slice(None))
+
+
+def shown_chances(lane: Waiting) -> np.ndarray:
+    return np.zeros(len(lane.chance), dtype=bool)
 
 
 @EXAMPLES
@@ -226,7 +230,13 @@ def test_what_is_said_of_a_place_is_what_ordered_it(lane: Waiting, verdicts: int
 @given(LANE, VERDICTS, st.integers(0, 5), st.integers(0, 5))
 def test_a_part_of_a_list_says_the_same_as_the_whole(lane: Waiting, verdicts: int, start: int, length: int) -> None:
     ordered, cut = order_lane(lane, "need", verdicts), slice(start, start + length)
-    assert explain_places(lane, ordered, "need", verdicts, cut) == places(lane, verdicts)[cut]
+    assert explain_places(lane, ordered, shown_chances(lane), "need", verdicts, cut) == places(lane, verdicts)[cut]
+
+
+def test_a_chance_that_was_borrowed_is_not_called_the_row_s_own() -> None:
+    lane = waiting(waited(0, 0.35), waited(0, 0.9))
+    told = explain_places(lane, order_lane(lane, "need", 0), np.array([False, True]), "need", 0, slice(None))
+    assert [place.by for place in told] == ["chance", "borrowed"]
 
 
 def test_a_place_says_where_its_need_comes_from() -> None:

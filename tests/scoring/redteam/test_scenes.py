@@ -215,7 +215,7 @@ def test_each_attack_is_one_row_with_its_cost_what_it_reached_and_what_stops_it(
     one = rows["Fakes behind 1 bought vouch of anybody trusted"]
     assert one.cost.endswith(" accounts with 20 clean merges each, 1 bought vouch")
     assert one.reached.endswith(", 0 in the fast lane")
-    assert one.stops == "The fast lane asks for a trust of 0.50 that no single account but a seed carries."
+    assert one.stops == "The fast lane asks for a trust of 0.50 that does not hang on one account that is no seed."
     assert rows["Somebody changes their own vouches"].reached == "No more trust than before"
     text = "\n".join(lines)
     assert all(part in text for row in shown.attacks for part in (row.name, row.cost, row.reached, row.stops))

@@ -122,6 +122,7 @@ def test_a_held_page_is_made_anew_after_a_filter_was_saved(site: ActingSite, ana
 def test_what_has_no_name_or_filters_nothing_is_not_saved(site: ActingSite, ana: Client) -> None:
     assert [save(ana, name, "/?q=a") for name in ("", "  ", "x" * (NAME_LENGTH + 1), "a\x00b")] == [400] * 4
     assert save(ana, "Everything", "/") == 400
+    assert save(ana, "New", "/?new=2026-11-19T12:00:00") == 400, "a moment is no view to come back to"
     assert Person.objects.get(did=ANA).saved_filters == []
 
 

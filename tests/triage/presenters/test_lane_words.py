@@ -124,10 +124,11 @@ def test_of_an_open_lane_above_its_limit_it_is_said_what_shuts_it() -> None:
 def test_an_open_lane_says_what_would_shut_it_now() -> None:
     assert (
         lane_words.in_a_row_words(5, 1)
-        == "As it stands, 5 bad outcomes in a row would shut it, or 1 “no” of the audit."
+        == "It shuts if the next 5 outcomes are bad, or if the next audit is answered with no."
     )
     assert (
-        lane_words.in_a_row_words(1, 4) == "As it stands, 1 bad outcome would shut it, or 4 “no” of the audit in a row."
+        lane_words.in_a_row_words(1, 4)
+        == "It shuts if the next outcome is bad, or if the next 4 audits are answered with no."
     )
 
 
@@ -266,7 +267,7 @@ def test_an_opening_says_whose_scores_were_counted_and_that_others_serve_now(
 def test_an_audit_says_how_many_were_drawn_answered_and_not_merged() -> None:
     assert lane_words.audit_words(AuditCount(0, 0, 0, 0)) == "0 of them were audited so far."
     assert lane_words.audit_words(AuditCount(3, 0, 0, 3)) == (
-        "Besides, the audit drew 3: 0 answered, 3 wait for an answer. The list below has none without an answer."
+        "The audit drew 3 more: 0 answered, 3 wait for an answer. The list below has none without an answer."
     )
     told = lane_words.audit_words(AuditCount(6, 3, 1, 1))
     assert "3 answered, 1 of these would not be merged as sent, 1 waits for an answer" in told

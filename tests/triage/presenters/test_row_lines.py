@@ -25,7 +25,7 @@ from triage.presenters.queue import row_actions, row_lines
 from triage.presenters.queue.pills import Pill
 from triage.presenters.queue.row_actions import RowActs, approvable_words, row_acts
 from triage.presenters.queue.row_lines import RowLine, draw_line, row_line
-from triage.presenters.queue.rows import Expanded, RowView, row_view
+from triage.presenters.queue.rows import Expanded, RowView, row_view, without_people
 from triage.services.actions import Standing, summary
 
 NOW = datetime(2026, 3, 2, 12)
@@ -78,6 +78,7 @@ def test_a_line_says_how_many_of_its_author_have_its_title() -> None:
     series = replace(view(), row=replace(ROW, alike=3))
     assert "<span>3 with this title</span>" in draw_line(row_line(series, acts()))
     assert "with this title" not in draw_line(row_line(view(), acts()))
+    assert "with this title" not in draw_line(row_line(without_people(series), acts())), "that tells who sent both"
 
 
 def test_a_line_names_the_pull_request_and_what_its_author_says_of_a_merge_that_nobody_confirms() -> None:

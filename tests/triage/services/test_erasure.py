@@ -116,6 +116,7 @@ def test_a_handled_incident_outlives_who_handled_it_and_goes_with_its_mark(ana: 
     told = {"mark__pull_uri": PULL, "handled_at": NOW, "conclusion": "Fixed since"}
     assert (account_of(ANA) or {})["handled_incidents"] == [told]
     forget_account(ANA, None)
-    assert HandledIncident.objects.get().person is None
+    left = HandledIncident.objects.get()
+    assert (left.person, left.conclusion) == (None, ""), "their words go with them"
     forget_account(MARA, None)
     assert not HandledIncident.objects.exists()

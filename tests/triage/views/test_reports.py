@@ -332,7 +332,7 @@ def test_the_header_of_each_lane_says_what_the_backtest_says_of_such_rows(client
     serve(folder, EVERY_LANE)
     told = re.findall(r"id=\"group-(\w+)\".*?<p>In the backtest (.*?)</p>", text(client, "/"), re.S)
     assert told == [
-        ("needs_human", f"22 of 40 with such scores {interval(39.0, '70.0')}"),
+        ("needs_human", f"23 of 40 with such scores {interval(39.0, '70.0')}"),
         ("normal_queue", f"30 of 212 with such scores {interval(10.0, '19.0')}"),
         ("fast_lane", f"5 of 71 like these {interval(2.0, '16.0')}"),
     ]

@@ -252,8 +252,9 @@ def handle_incident(request: Request, snapshot: Snapshot) -> HttpResponse:
         reopen_incident(person, mark, timezone.now())
         messages.info(request, "The incident is open again.")
     else:
-        handle(person, mark, read_reason(request.POST.get("conclusion", ""), NO_CONCLUSION), timezone.now())
-        messages.info(request, "Incident handled.")
+        conclusion = read_reason(request.POST.get("conclusion", ""), NO_CONCLUSION)
+        is_new = handle(person, mark, conclusion, timezone.now())
+        messages.info(request, "Incident handled." if is_new else "Nothing changed: somebody handled it before you.")
     return HttpResponseRedirect(safe_next(request))
 
 

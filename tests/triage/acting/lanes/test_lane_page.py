@@ -229,9 +229,9 @@ def test_after_an_opening_the_page_says_since_when_by_whom_and_what_it_let_throu
         assert others not in page, "an open lane shows its own figures alone"
     drawn = site.result.rows("select count(distinct pull_uri) as n from audit_draws where drawn")[0]["n"]
     assert 0 < drawn < len(OPEN)
-    assert f"Besides, the audit drew {drawn}: 0 answered, {drawn} wait for an answer." in page
+    assert f"The audit drew {drawn} more: 0 answered, {drawn} wait for an answer." in page
     assert re.search(
-        r"As it stands, \d+ bad outcomes in a row would shut it, or \d+ “no” of the audit in a row\.", page
+        r"It shuts if the next \d+ outcomes are bad, or if the next \d+ audits are answered with no\.", page
     )
     assert "Our advice: leave it open, and answer its audits. Nothing has settled or was audited so far." in page
     assert f"{len(OPEN) - drawn} let through: {len(OPEN) - drawn} not known yet" in page

@@ -110,6 +110,7 @@ def test_how_an_incident_ended_is_asked_kept_and_shown_as_text(site: ActingSite,
     assert not HandledIncident.objects.exists()
     assert handle(ben, key, conclusion="<b>Mended</b>\u202e in round 3") == 302
     assert handle(ana, key, conclusion="Something else") == 302
+    assert "Nothing changed: somebody handled it before you." in page_of(ana, "/incidents")
     for address in ("/incidents", f"/incident/{key}"):
         page = ben.get(address).content.decode()
         said = "Handled by <bdi>ben.example</bdi>: <q><bdi>&lt;b&gt;Mended&lt;/b&gt;⟨U+202E⟩ in round 3</bdi></q>"
