@@ -59,10 +59,10 @@ def bargain_sentence(label: ShownLabel) -> str:
     if longest is None or rival is None or longest >= rival:
         return "Its turns for first-timers bought nothing here: by the chance alone none of them waits longer."
     return (
-        "The bargain of the inbox against the chance alone, played through on past arrivals: no first-timer would have "
-        f"waited over {_days(longest)}, not {_days(rival)}; for that half would have waited up to {_days(need.wait)}, "
-        f"not {_days(model.wait)}, and the first third would have held {percent_words(need.third)} of the bad ones, "
-        f"not {percent_words(model.third)}."
+        f"Played through on past arrivals, no first-timer would have waited over {_days(longest)} in the order of the "
+        f"inbox, and {_days(rival)} in that of the chance alone. The price: half would have waited up to "
+        f"{_days(need.wait)} instead of {_days(model.wait)}, and the first third would have held "
+        f"{percent_words(need.third)} of the bad ones instead of {percent_words(model.third)}."
     )
 
 

@@ -148,8 +148,8 @@ def rarely_tested_words(lowest: float, below: int, numbered: int) -> str:
     if 5 * below < numbered or below < 5:  # fewer could tell whose chance it is
         return ""
     return (
-        f"{below:,} of {numbered:,} open ones lie below {_tenth_percent(lowest)}, the average of the lowest bin, "
-        "where less was tested."
+        f"{below:,} of the {numbered:,} open ones with a chance lie below {_tenth_percent(lowest)}, the average of the "
+        "lowest bin, where less was tested."
     )
 
 

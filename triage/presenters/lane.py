@@ -422,8 +422,6 @@ def sum_words(history: LaneHistory, would: bool = True) -> str:
 
 def time_words(saved: TimeSaved) -> str:
     """Say how much reading time the lane would have saved, counting only changes with a measured time."""
-    if not saved.measured and saved.rows:
-        return f"the full reading of {things(saved.rows, 'change')}; minutes are not measured"
     if not saved.measured:
         return "not measured"
     if saved.measured < FEWEST:

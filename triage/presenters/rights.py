@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from scoring.explain.decided import OF_CONTENT
 from scoring.explain.sentences import own_sentence
 from scoring.formatting import visible
 from scoring.pipeline.stored import CLAIMS
@@ -228,13 +229,14 @@ def own_pull(row: QueueRow, place: Place | None, now: datetime, asked: Sequence[
         return OwnPull(row, asks or SEALED, steps_of(row, now), asked=tuple(asked))
     lane = Lane.NORMAL_QUEUE if row.shadow and row.verdict.lane is Lane.FAST_LANE else row.verdict.lane
     marked = (MARKED[row.claim],) if row.claim else ()
+    own_change_first = sorted(row.verdict.reasons, key=lambda reason: reason.code not in OF_CONTENT)
     return OwnPull(
         row,
         asks or NEXT_STEPS[lane],
         steps_of(row, now),
         _place_words(row, lane, place) if place else "",
         pill(row.verdict, row.shadow),
-        (*marked, *(visible(own_sentence(reason)) for reason in row.verdict.reasons)),
+        (*marked, *(visible(own_sentence(reason)) for reason in own_change_first)),
         interval_sentence(row.verdict.estimate, "yours"),
         missing_evidence(row.verdict, row.path, row.content_risk is not None),
         tuple(_helps(row)) or (NOTHING_HELPS,),

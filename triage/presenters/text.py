@@ -393,7 +393,7 @@ def interval_sentence(estimate: Estimate, whose: str = "theirs") -> str:
     basis = f"{estimate.cases:,} settled pull request{'' if estimate.cases == 1 else 's'}"
     return (
         f"About {percent(estimate.probability)} of changes like {whose} stay clean "
-        f"(95 % interval {percent_interval(estimate.low, estimate.high)}, from {basis})."
+        f"(95 % interval {percent_interval(estimate.low, estimate.high)}, from {basis} like {whose})."
     )
 
 

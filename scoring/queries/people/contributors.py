@@ -381,7 +381,8 @@ join current_scores s on s.contributor_id = c.contributor_id and s.repository_id
 """
 # Digits of a chance beyond the ninth differ between two passes over the same evidence.
 LEADERBOARD_ORDER: Mapping[LeaderboardSort, str] = {
-    "score": "round(c.probability, 9) {} nulls last, merged desc, did",
+    # Who has too few settled to be ranked comes after all others.
+    "score": f"c.settled < {PROVISIONAL_BELOW}, round(c.probability, 9) {{}} nulls last, merged desc, did",
     "merged": "merged {}, round(c.probability, 9) desc nulls last, did",
     "reverts": "reverts {}, round(c.probability, 9) desc nulls last, did",
     "hops": "distance {} nulls last, round(c.probability, 9) desc nulls last, did",

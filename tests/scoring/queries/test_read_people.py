@@ -39,9 +39,14 @@ def test_the_leaderboard_is_in_order_and_its_pages_hold_everybody_once(
         "reverts": [line.reverts for line in lines],
         "hops": [line.distance for line in lines],
     }[sort]
-    known = [value for value in values if value is not None]
-    assert known == sorted(known, reverse=descending)
-    assert values[: len(known)] == known, "who has no value comes last either way"
+    apart = [[], []] if sort == "score" else [[]]  # by score, who has too few settled comes after all others
+    for line, value in zip(lines, values, strict=True):
+        apart[line.provisional and sort == "score"].append(value)
+    for part in apart:
+        known = [value for value in part if value is not None]
+        assert known == sorted(known, reverse=descending)
+        assert part[: len(known)] == known, "who has no value comes last either way"
+    assert values == [value for part in apart for value in part]
     ranked = [line for line, value in zip(lines, values, strict=True) if value is not None and not line.provisional]
     told = [value for line, value in zip(lines, values, strict=True) if value is not None and not line.provisional]
     told = [float(int(100 * value + 1e-9) if sort == "score" else value) for value in told]

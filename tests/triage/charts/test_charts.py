@@ -298,7 +298,7 @@ def test_a_month_is_named_in_words(month: str, said: str) -> None:
 def test_where_much_of_the_inbox_lies_below_what_was_tested_that_is_said() -> None:
     lowest = reports.lowest_told((ShownBin(20, 0.9324, 0.8947, 0.7894, 1.0), ShownBin(19, 0.3341, 0.3, 0.2, 0.5)))
     assert reports.rarely_tested_words(lowest, 73, 147) == (
-        "73 of 147 open ones lie below 33.4 %, the average of the lowest bin, where less was tested."
+        "73 of the 147 open ones with a chance lie below 33.4 %, the average of the lowest bin, where less was tested."
     )
     assert reports.rarely_tested_words(lowest, 20, 147) == "", "less than a fifth"
     assert reports.rarely_tested_words(lowest, 4, 5) == "", "so few could tell whose chance it is"

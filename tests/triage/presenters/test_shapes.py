@@ -164,7 +164,7 @@ def test_a_factor_that_does_not_move_the_score_has_no_bar_and_no_effect() -> Non
 def test_the_interval_is_said_with_what_it_rests_on() -> None:
     said = words.interval_sentence(Estimate(0.71, 0.601, 0.812, 1))
     assert said.startswith("About 71 % of changes like theirs stay clean (95 % interval 60\N{EN DASH}82, ")
-    assert said.endswith(", from 1 settled pull request).")
+    assert said.endswith(", from 1 settled pull request like theirs).")
     assert "Unknown is not bad" in words.interval_sentence(Estimate(None, 0, 1, 0))
 
 

@@ -119,7 +119,7 @@ def test_an_open_objection_is_counted_wherever_work_is_for_those_who_may_answer_
     deliver(world)
     by_record = next(one.uri for one in world_records(world))
     due = Objection.objects.get().due_at
-    assert "Filters, lists, 2 waiting<" in text(ana, "/")
+    assert "Filters, lists, 2 to handle<" in text(ana, "/")
     for address in ("/", "/dashboard"):
         assert "Objections (2 open)" in text(ana, address)
         assert "Objections (" not in text(seed, address), "a maintainer of another repository answers neither"
@@ -130,7 +130,7 @@ def test_an_open_objection_is_counted_wherever_work_is_for_those_who_may_answer_
     assert "No objection is open." in text(ana, f"/digest?repository={REPO}")
     for left, key in ((1, by_record), (0, Objection.objects.get().key)):
         ana.post("/objections/answer", {"key": key, "state": "rejected", "answer": "No"})
-        assert (f"Filters, lists, {left} waiting<" in text(ana, "/")) == bool(left)
+        assert (f"Filters, lists, {left} to handle<" in text(ana, "/")) == bool(left)
 
 
 def test_nor_does_one_that_names_a_pull_request_or_the_repository_of_others(world: Result) -> None:
