@@ -186,8 +186,8 @@ class TestOnTheLanesPage:
         self, site: ActingSite, ben: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         watched: list[LaneHistory] = []
-        rows = lane_view.read.watched_lane
-        monkeypatch.setattr(lane_view.read, "watched_lane", lambda *given: watched.append(rows(*given)) or watched[-1])
+        rows = lane_view.watched_lane
+        monkeypatch.setattr(lane_view, "watched_lane", lambda *given: watched.append(rows(*given)) or watched[-1])
         ben.get("/lane")
         person, uris = Person.objects.get(did=BEN), [row.uri for row in watched[0].rows]
         for uri in uris[: reading_times.FEWEST - 1]:
