@@ -177,7 +177,7 @@ class TestOnTheLanesPage:
 
     def test_it_says_that_nothing_was_measured_until_something_was(self, ben: Client) -> None:
         page = ben.get("/lane").content.decode()
-        assert "minutes are not measured." in page
+        assert "Time saved: not measured." in page
         assert "Measure my reading" in page
         switch(ben)
         assert "Stop measuring" in ben.get("/lane").content.decode()
