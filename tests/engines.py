@@ -79,29 +79,11 @@ def spark(
     try:
         start("master", java_class, f"{deploy}.master.Master", *at, "--port", str(master), "--webui-port", str(pages))
         wait_for(lambda: is_taken(master), LONG_SECONDS * 2, "the master of Spark")
-        worker = [
-            java_class,
-            f"{deploy}.worker.Worker",
-            *at,
-            "--cores",
-            "1",
-            "--memory",
-            "600m",
-            "--webui-port",
-            "0",
-            url,
-        ]
+        resources = ("--cores", "1", "--memory", "600m", "--webui-port", "0")
+        worker = (java_class, f"{deploy}.worker.Worker", *at, *resources, url)
         workers = [start(f"worker{number}", *worker) for number in range(2)]
-        start(
-            "connect",
-            str(home / "bin" / "spark-submit"),
-            "--master",
-            url,
-            "--class",
-            connect,
-            *settings,
-            "spark-internal",
-        )
+        submit = (str(home / "bin" / "spark-submit"), "--master", url, "--class", connect)
+        start("connect", *submit, *settings, "spark-internal")
         wait_for(lambda: is_taken(port), LONG_SECONDS * 5, "Spark Connect")
         yield f"sc://127.0.0.1:{port}", workers
     finally:

@@ -208,6 +208,21 @@ def test_a_pill_without_a_number_has_no_interval() -> None:
     assert pill(replace(told(), estimate=Estimate(None, 0.2, 0.9, 0))).interval == ""
 
 
+@pytest.mark.parametrize(
+    ("own", "code", "kind"),
+    [
+        (True, "low_probability", "review"),
+        (False, "low_probability", "flag"),
+        (True, "high_flag", "flag"),
+    ],
+)
+def test_a_push_holder_s_own_is_flagged_for_what_was_found_and_not_for_its_chance(
+    own: bool, code: str, kind: str
+) -> None:
+    verdict = replace(told(Lane.NEEDS_HUMAN), reasons=(Reason(code, {}),))
+    assert row_pill(replace(pull_request(1, ANA, "title", 2, 1), verdict=verdict, own=own)).kind == kind
+
+
 def test_what_the_audit_keeps_sealed_has_neither_number_nor_interval() -> None:
     row = replace(pull_request(1, ANA, "title", 2, 1), is_sealed=True)
     assert (row_pill(row).number, row_pill(row).interval) == ("", "")

@@ -145,6 +145,18 @@ def test_nobody_is_told_the_authors_chance_anywhere_until_it_is_answered(
     assert "1 clean" in person, "the record stays"
 
 
+def test_no_count_of_low_chances_holds_those_of_somebody_whose_audit_is_due(site: ActingSite) -> None:
+    with site.result.reading() as rows:
+        asked = "select contributor_id from contributors where did in (?, ?)"
+        hidden = [row["contributor_id"] for row in rows.rows(asked, [MARA, ANA])]
+        others = (
+            "select count(probability) from current_decisions where not own and not list_contains(?, contributor_id)"
+        )
+        shown, everybody = rows.value(others, [hidden]), rows.value(others, [[]])
+        assert shown < everybody
+        assert read.open_below(rows, 1.1) == (shown, shown)
+
+
 def test_another_row_of_its_author_shows_its_lane_and_no_chance_until_all_are_answered(
     site: ActingSite, ben: Client
 ) -> None:
