@@ -16,7 +16,7 @@ from scoring.explain.sentences import lane_notice
 from scoring.formatting import display_name
 from scoring.pipeline.stored import read_settled, read_thresholds
 from scoring.queries.changes import SEALED
-from scoring.queries.queue import KEY, LANE_KEYS
+from scoring.queries.queue import KEY, LANE_KEYS, ON_AUTHOR
 from scoring.queries.types import Bin, Dashboard
 from scoring.review.cache import newest_costs
 from scoring.thresholds import Thresholds
@@ -61,7 +61,9 @@ select first_timer, date_trunc('month', answered_at)::timestamp as month,
 from ({ANSWERS}) where answered_at > $since and answered_at <= $now group by all order by month
 """
 WAITING = f"""
-with told as (select *, coalesce(answered_at > $now, true) as waits from ({ANSWERS}))
+with told as (
+  select *, coalesce(answered_at > $now, true) and pull_uri not in ({ON_AUTHOR}) as waits from ({ANSWERS})
+)
 select first_timer, count(*) filter (waits) as waiting, count(*) filter (ended_at is null and not waits) as heard,
   min(opened_at) filter (waits) as since, arg_min(pull_uri, (opened_at, pull_uri)) filter (waits) as uri
 from told group by first_timer

@@ -125,6 +125,7 @@ class Listed(NamedTuple):
     """One group of the queue: how many are in it, and in order the at-uris of those that the query asks for.
 
     `alike` counts those in the inbox with the author and title of each; `places` says why a part of them stands there.
+    The oldest ones are of those that wait for a maintainer.
     """
 
     everything: int
@@ -199,10 +200,12 @@ def _lane(
 ) -> Listed:
     """The rows of one lane in order."""
     asked = waiting.select(which)
-    ages, first = asked.opened_at.astype("datetime64[us]"), asked.first_timer
+    ages = asked.opened_at.astype("datetime64[us]")
     order = order_lane(asked, sort, verdicts)
     uris, alike = (columns[name][which[order]].tolist() for name in ("pull_uri", "alike"))
-    oldest, oldest_first_timer = (some.min().item() if len(some) else None for some in (ages, ages[first]))
+    waits = ~asked.on_author
+    waiting_ages = ages[waits], ages[waits & asked.first_timer]
+    oldest, oldest_first_timer = (some.min().item() if len(some) else None for some in waiting_ages)
     places = partial(explain_places, asked, order, columns["borrowed"][which], sort, verdicts)
     return Listed(everything, uris, alike, places, oldest, oldest_first_timer)
 

@@ -47,7 +47,7 @@ class Waiting:
 def order_lane(waiting: Waiting, sort: QueueSort, verdicts: int) -> Positions:
     """Return the positions of all rows in display order; those that changed after an approval come first.
 
-    By need, those that wait for their author come last.
+    By need and by age, those that wait for their author come last.
 
     `verdicts` counts all decisions so far, requests for changes included. With each of them the places for first-timers
     move up by one, so that a verdict on the first row leaves the order of the others unchanged.
@@ -58,7 +58,7 @@ def order_lane(waiting: Waiting, sort: QueueSort, verdicts: int) -> Positions:
         keys = [waiting.opened_at, np.round(waiting.chance, DIGITS)]  # NaN sorts last
     else:
         age = waiting.opened_at.astype(np.int64)
-        keys = [-age if sort == "newest" else age]
+        keys = [-age] if sort == "newest" else [age, waiting.on_author]
     order = np.lexsort([*keys, ~waiting.changed])
     if sort != "need":
         return order
@@ -113,10 +113,10 @@ def explain_places(
         ["finding", "risk", "unknown", "borrowed"],
         "chance",
     )
-    chosen = None if sort == "need" else sort
+    chosen, kept = (None, ()) if sort == "need" else (sort, ("changed", "author") if sort == "oldest" else ("changed",))
     columns = (causes, sources, need.astype(int), raised.astype(int), shown.waited.astype(int))
     return [
-        Place(number, len(order), cause if chosen is None or cause == "changed" else chosen, *numbers)
+        Place(number, len(order), cause if chosen is None or cause in kept else chosen, *numbers)
         for number, (cause, *numbers) in enumerate(zip(*(column.tolist() for column in columns), strict=True), first)
     ]
 

@@ -244,7 +244,8 @@ class ContentReview:
 class QueueGroup:
     """Rows under one header: a lane, or "own" for push-holders' own pull requests.
 
-    `rows` is the page asked for (the last one where there are fewer); `total` and the ages are of all that match.
+    `rows` is the page asked for (the last one where there are fewer); `total` is of all that match, the ages of those
+    among them that wait for a maintainer, not for their author.
     """
 
     key: GroupKey

@@ -85,10 +85,10 @@ def _waiting(told: Told) -> Iterator[str]:
     if told.snoozed[0]:
         yield "Snoozed: {:,}, {:,} of them flagged.".format(*told.snoozed)
     if told.oldest is not None:
-        yield f"The oldest waits for {age_words(told.oldest.opened_at, told.now)}: {_line(told, told.oldest)}"
+        yield f"The longest wait is {age_words(told.oldest.opened_at, told.now)}: {_line(told, told.oldest)}"
     first = [group.oldest_first_timer for group in told.queue.groups if group.key != "own" and group.oldest_first_timer]
     if first:
-        yield f"The oldest by a first-timer waits for {age_words(min(first), told.now)}."
+        yield f"The longest wait of a first-timer is {age_words(min(first), told.now)}."
 
 
 def _new(told: Told) -> Iterator[str]:
@@ -183,15 +183,14 @@ def _told(request: Request, snapshot: Snapshot, query: QueueQuery) -> Told:
     board, now = told_dashboard(request, snapshot), present(snapshot)
     due = [subject.uri for subject, _ in read.due_audits(snapshot)]
     sealed = tuple(row for row in as_shown.pulls(snapshot, due) if row.is_sealed and is_in_view(row, query))
-    first = as_shown.queue(snapshot, replace(query, sort="oldest", size=1)).groups
     hidden = {one.pull_uri: one for one in snoozing.in_force(snapshot, timezone.now())}
     snoozed = [hidden[uri] for uri, one in read.subjects(snapshot, hidden).items() if is_in_view(one, query)]
-    oldest = [row for group in first if group.key != "own" for row in group.rows]
+    oldest = as_shown.longest_waiting(snapshot, query)
     newest, clock = replace(query, sort="newest", size=MOST), timezone.now()
     return Told(
         queue=row_actions.less_in_flight(as_shown.queue(snapshot, newest), newest, snapshot, clock),
         open=row_actions.open_counts(newest, snapshot, clock),
-        oldest=min(oldest, key=lambda row: row.opened_at, default=None),
+        oldest=oldest[1] if oldest else None,
         added=read.opened_since(snapshot, now - NEW, as_shown.as_it_stands(snapshot, query)),
         due=sealed[:MOST],
         due_total=len(sealed),

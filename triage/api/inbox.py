@@ -5,7 +5,6 @@ from datetime import timedelta
 from django.utils import timezone
 from ninja import Field, Router, Schema
 
-from ingest.store.snapshots import Snapshot
 from scoring.formatting import visible_name
 from scoring.queries import read
 from scoring.queries.read import QueueQuery, RepositoryHome
@@ -56,22 +55,16 @@ def get_inbox(request: Request) -> InboxOut:
     """
     snapshot = published(request, int(present(request.snapshot).timestamp() // 60) if request.snapshot else 0)
     held = held_to(request)
-    query = QueueQuery(repository=held, sort="oldest", size=1)
-    oldest = pulls_out(request, snapshot, _oldest(snapshot, query))
+    query = QueueQuery(repository=held)
+    oldest = as_shown.longest_waiting(snapshot, query)
     return InboxOut(
         lanes=LanesOut(**row_actions.lane_counts(query, snapshot, timezone.now())),
         new=read.opened_since(snapshot, present(snapshot) - NEW, as_shown.as_it_stands(snapshot, query)),
-        oldest=oldest[0] if oldest else None,
+        oldest=pulls_out(request, snapshot, [oldest[1]])[0] if oldest else None,
         repositories=[_watched_out(home) for home in read.repository_homes(snapshot) if held in ("", home.key)],
         only=held or None,
         snapshot=snapshot.number,
     )
-
-
-def _oldest(snapshot: Snapshot, query: QueueQuery) -> list[read.QueueRow]:
-    groups = as_shown.queue(snapshot, query).groups
-    firsts = [row for group in groups if group.key != "own" for row in group.rows]
-    return sorted(firsts, key=lambda row: row.opened_at)[:1]
 
 
 def _watched_out(home: RepositoryHome) -> WatchedOut:

@@ -8,7 +8,7 @@ audit drew it tells what the inbox shows of it. All together take at most 90 sec
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from xml.sax.saxutils import escape
 
@@ -210,12 +210,13 @@ def read_morning(
     lanes = [one.repository for one in lane_heads.lane_states(snapshot) if repository in ("", one.repository)]
     is_open = lane_heads.open_lanes(snapshot)
     incidents = incidents_of(roles, snapshot).filter(is_open=True)
+    oldest = as_shown.longest_waiting(snapshot, query)
     return Morning(
         now=now,
         since=since,
         lanes=row_actions.lane_counts(query, snapshot, timezone.now()),
         added=read.opened_since(snapshot, new_since(now, since), as_shown.as_it_stands(snapshot, query)),
-        oldest=_find_oldest(snapshot, query),
+        oldest=Oldest(oldest[0], oldest[1].repository_name, oldest[1].opened_at, oldest[1].uri) if oldest else None,
         audits=sum(repository in ("", one.repository_key) for one in lists.audits_due(snapshot, roles)),
         incidents=(incidents.filter(repo_key=repository) if repository else incidents).count(),
         lanes_known=len(lanes),
@@ -225,17 +226,6 @@ def read_morning(
         only_key=repository,
         is_stale=is_stale,
     )
-
-
-def _find_oldest(snapshot: Snapshot, query: QueueQuery) -> Oldest | None:
-    groups = as_shown.queue(snapshot, replace(query, sort="oldest")).groups
-    rows = [
-        Oldest(group.key, row.repository_name, row.opened_at, row.uri)
-        for group in groups
-        if group.key != "own"
-        for row in group.rows
-    ]
-    return min(rows, key=lambda one: one.opened_at, default=None)
 
 
 def _count_closures(snapshot: Snapshot, roles: Roles, repository: str) -> int:

@@ -408,7 +408,7 @@ PLACES: Mapping[str, str] = {
     "changed": "it changed after an approval, and those come first",
     "turn": "every third place goes to the first-timer who has waited longest, and that is this one",
     "author": "its author has the next word, and those come last",
-    "oldest": "the oldest come first",
+    "oldest": "the longest wait comes first",
     "newest": "the newest come first",
     "lowest": "the lowest chances come first",
 }

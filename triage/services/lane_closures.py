@@ -151,12 +151,12 @@ def lowered(found: Queue, closures: Sequence[Closure]) -> Queue:
     if not moved:
         return replace(found, groups=tuple(groups[group.key] for group in found.groups))
     waiting = groups.get("normal_queue") or QueueGroup("normal_queue", (), 0, None, None)
-    oldest = min(row.opened_at for row in moved)
+    ages = [row.opened_at for row in moved if not row.on_author]
     groups["normal_queue"] = replace(
         waiting,
         rows=(*moved, *waiting.rows),
         total=waiting.total + len(moved),
-        oldest=min(oldest, waiting.oldest or oldest),
+        oldest=min([*ages, *([waiting.oldest] if waiting.oldest else [])], default=None),
     )
     counts["normal_queue"] = counts.get("normal_queue", 0) + len(moved)
     ordered = tuple(groups[key] for key in get_args(GroupKey) if key in groups)

@@ -8,7 +8,16 @@ from django.utils import timezone
 
 from ingest.store.snapshots import PerSnapshot, Snapshot
 from scoring.queries import read
-from scoring.queries.read import Approved, ChangedApproval, Incident, PastAction, Queue, QueueQuery, QueueRow
+from scoring.queries.read import (
+    Approved,
+    ChangedApproval,
+    GroupKey,
+    Incident,
+    PastAction,
+    Queue,
+    QueueQuery,
+    QueueRow,
+)
 from triage.forms.filters import QueueFilters
 from triage.services import snoozing
 from triage.services.audit import hiding_audits, unsealed
@@ -27,6 +36,14 @@ def queue(snapshot: Snapshot, query: QueueQuery) -> Queue:
     found = _queues.get(snapshot, query, lambda: read.queue(snapshot, query))
     groups = tuple(replace(group, rows=_as_they_stand(snapshot, group.rows)) for group in found.groups)
     return lowered(replace(found, groups=groups), standing_closures(snapshot))
+
+
+def longest_waiting(snapshot: Snapshot, query: QueueQuery) -> tuple[GroupKey, QueueRow] | None:
+    """Return the pull request that has waited longest for a maintainer, push-holders' own apart, and its group."""
+    groups = queue(snapshot, replace(query, sort="oldest", size=1)).groups
+    first = [(group.key, row) for group in groups if group.key != "own" for row in group.rows]
+    waiting = [(key, row) for key, row in first if row.place is None or row.place.cause != "author"]
+    return min(waiting, key=lambda one: one[1].opened_at, default=None)
 
 
 def as_it_stands(snapshot: Snapshot, query: QueueQuery) -> QueueQuery:
