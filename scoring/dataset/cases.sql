@@ -10,6 +10,8 @@
 -- Likewise a round that comes after the quiet days makes nothing of that open again, unless it is merged after all.
 -- A person's mark stands for what was mined. One that takes trouble back is honoured from the beginning: what was
 -- mistaken was never so.
+-- The content of a change counts only where it was read before the change was decided. What was decided earlier is read
+-- for a reason that follows from what became of it: it is still open, so nobody merged it, or a merge that is watched.
 -- A title of one word or none says nothing: they follow from what became of the pull request (ingest/history_import/pulls.py).
 create or replace temp table cases as
 with rounds as (
@@ -43,7 +45,7 @@ with rounds as (
   select p.pull_uri as key, p.author_id, p.repository_id, p.state, p.seen_at as opened_at,
     coalesce(p.opened_title, p.title) as title,
     greatest(p.seen_at, case when o.merged then r.active_at else r.left_at end) + to_days($quiet) as quiet_at,
-    o.merged, o.settled_at, m.clean as marked_clean,
+    o.merged, o.settled_at, m.clean as marked_clean, v.fetched_clock as read_at,
     m.outcome as marked, m.known_from as marked_from, r.first_ref, s.merged_ref, f.* exclude (pull_uri),
     c.failed_at, coalesce(c.checks_known, false) as checks_known
   from pull_requests p semi join counting using (repository_id)
@@ -53,9 +55,14 @@ with rounds as (
   left join carried s using (pull_uri)
   left join followed f using (pull_uri)
   left join checked c using (pull_uri)
+  left join fetches v on v.kind = 'patch' and v.subject = p.pull_uri || ' ' || r.first_ref
   where p.seen_at <= $now and (o.pull_uri is not null or not exists (
     from statuses s where s.pull_uri = p.pull_uri and s.authority = 'author_push_holder' and s.status = 'merged'
       and s.deleted_at is null and s.seen_at <= $now))
+), undecided as (
+  select *, least(settled_at, case when quiet_at <= $now and not coalesce(quiet_at > settled_at, false) then quiet_at end)
+    as decided_at, decided_at is null or coalesce(read_at <= decided_at, false) as read_in_time
+  from own
 ), own_cases as (
   select p.key, p.author_id::bigint as author_id, p.repository_id::bigint as repository_id,
     exists (from push_holders h where h.repository_id = p.repository_id and h.contributor_id = p.author_id
@@ -73,20 +80,21 @@ with rounds as (
     case when not coalesce(p.marked_clean, false) then p.failed_at end as failed_at,
     p.checks_known,
     (case when p.merged then coalesce((a.patch_id = b.patch_id)::tinyint, -1) else -1 end)::tinyint as as_sent,
-    a.added as additions, a.removed as deletions, a.files::bigint as files_touched, null::bigint as binary_files,
-    case when t.whole then exists (select 1 from unnest(t.paths) u(path)
+    if(p.read_in_time, a.added, null) as additions, if(p.read_in_time, a.removed, null) as deletions,
+    if(p.read_in_time, a.files, null)::bigint as files_touched, null::bigint as binary_files,
+    case when t.paths is not null then exists (select 1 from unnest(t.paths) u(path)
       where regexp_matches(path, '(?i)(^|[/._-])(tests?|specs?)([/._-]|$)')
         and not regexp_matches(path, '(?i)^\.[^/]+/')) end as touches_tests,  -- a CI job that runs tests is none
-    case when t.whole then len(t.paths) > 0 and not exists (select 1 from unnest(t.paths) u(path)
+    case when t.paths is not null then len(t.paths) > 0 and not exists (select 1 from unnest(t.paths) u(path)
       where not regexp_matches(path, '(?i)(^|/)docs?/|\.(md|rst|txt|adoc)$')) end as docs_only,
-    case when t.whole then len(t.kinds) > 0 end as touches_sensitive,
+    case when t.paths is not null then len(t.kinds) > 0 end as touches_sensitive,
     case when contains(trim(p.title), ' ') then length(trim(p.title))::integer end as title_length,
     title_says(p.title) as title_says,
     false as is_bot, p.state
-  from own p
+  from undecided p
   left join patches a on a.pull_uri = p.key and a.patch_ref = p.first_ref and a.state = 'read'
   left join patches b on b.pull_uri = p.key and b.patch_ref = p.merged_ref and b.state = 'read'
-  left join touched_files t on t.pull_uri = p.key and t.patch_ref = p.first_ref
+  left join touched_files t on p.read_in_time and t.whole and t.pull_uri = p.key and t.patch_ref = p.first_ref
 ), imported_cases as (
   select concat('imported:', i.source, ':', i.repository, '#', i.number) as key, i.author_id,
     coalesce(a.repository_id::bigint, i.repository_id) as repository_id,

@@ -170,6 +170,13 @@ def test_a_persons_mark_stands_for_what_was_mined(txn: Transaction, outcome: str
     assert [row[0] for row in clean(read(txn))] == expected
 
 
+def read_first_round(txn: Transaction, moment: datetime) -> None:
+    """Note that the text of the first round was fetched at this moment."""
+    ref = txn.value("select patch_ref from pull_rounds where round = 0")
+    fetch = {"kind": "patch", "subject": f"{OFFERED} {ref}", "outcome": "found", "attempts": 1}
+    txn.upsert("fetches", [fetch | {"reason": None, "due_clock": None, "fetched_clock": moment}])
+
+
 ROUND = {"pull_uri": OFFERED, "record_cid": None, "created_at": None, "witnessed": True}
 
 
@@ -182,6 +189,7 @@ def test_as_sent_compares_the_first_round_with_what_was_merged(
     patch = EMPTY | {"pull_uri": OFFERED, "files": 2, "added": 7, "removed": 1}
     txn.append("patches", [patch | {"patch_ref": first, "patch_id": "same"}])
     txn.append("patches", [patch | {"patch_ref": "blob:2", "patch_id": second, "added": 99}])
+    read_first_round(txn, at(1))
     assert table(txn, "as_sent, additions, files_touched") == [
         {"as_sent": expected, "additions": 7, "files_touched": 2}
     ], "the size is that of the first round"
@@ -191,6 +199,7 @@ def test_as_sent_compares_the_first_round_with_what_was_merged(
 def test_kinds_of_files_are_those_of_the_first_round(txn: Transaction) -> None:
     first = txn.value("select patch_ref from pull_rounds")
     found = {"pull_uri": OFFERED, "patch_ref": first, "kinds": ["ci"], "whole": True}
+    read_first_round(txn, at(1))
     columns = "touches_tests, docs_only, touches_sensitive"
     assert table(txn, columns) == [dict.fromkeys(columns.split(", "))]
     txn.append("touched_files", [found | {"paths": ["docs/a.md", "tests/test_lamp.py"]}])
@@ -211,7 +220,44 @@ def test_a_ci_job_that_runs_tests_is_no_test(txn: Transaction, path: str, is_tes
     first = txn.value("select patch_ref from pull_rounds")
     found = {"pull_uri": OFFERED, "patch_ref": first, "kinds": [], "whole": True, "paths": [path]}
     txn.append("touched_files", [found])
+    read_first_round(txn, at(1))
     assert table(txn, "touches_tests") == [{"touches_tests": is_test}]
+
+
+CONTENT = "additions, deletions, files_touched, touches_tests, docs_only, touches_sensitive"
+
+
+@pytest.mark.parametrize(("days_after", "counts"), [(-1, True), (0, True), (1, False), (None, False)])
+def test_the_content_of_a_change_counts_only_where_it_was_read_before_the_decision(
+    txn: Transaction, days_after: int | None, counts: bool
+) -> None:
+    ref = txn.value("select patch_ref from pull_rounds")
+    txn.append("patches", [EMPTY | {"pull_uri": OFFERED, "patch_ref": ref, "files": 1, "added": 7, "removed": 1}])
+    touched = {"pull_uri": OFFERED, "patch_ref": ref, "kinds": [], "whole": True, "paths": ["tests/a.py"]}
+    txn.append("touched_files", [touched])
+    if days_after is not None:
+        read_first_round(txn, MERGED_AT + timedelta(days=days_after))
+    assert list(table(txn, CONTENT)[0].values()) == ([7, 1, 1, True, False, False] if counts else [None] * 6)
+
+
+@pytest.mark.parametrize(("read_after", "counts"), [(1, True), (179, True), (181, False)])
+def test_what_lies_open_counts_as_refused_without_what_was_first_read_after_that(
+    txn: Transaction, read_after: int, counts: bool
+) -> None:
+    txn.execute("delete from statuses")
+    ref = txn.value("select patch_ref from pull_rounds")
+    txn.append("patches", [EMPTY | {"pull_uri": OFFERED, "patch_ref": ref, "files": 1, "added": 7, "removed": 1}])
+    read_first_round(txn, at(1) + timedelta(days=read_after))
+    assert read(txn).refused_at.tolist() == [at(1) + timedelta(days=180)]
+    assert table(txn, "additions") == [{"additions": 7 if counts else None}]
+
+
+def test_the_content_of_an_undecided_change_counts_whenever_it_was_read(txn: Transaction) -> None:
+    txn.execute("delete from statuses")
+    ref = txn.value("select patch_ref from pull_rounds")
+    txn.append("patches", [EMPTY | {"pull_uri": OFFERED, "patch_ref": ref, "files": 1, "added": 7, "removed": 1}])
+    build_cases(txn, at(1) + timedelta(days=10), 14)
+    assert txn.value("select additions from cases") == 7
 
 
 def test_who_could_push_when_it_was_opened_is_told_apart(result: Result) -> None:
