@@ -326,11 +326,17 @@ class Advice(NamedTuple):
     why: str
 
 
-def watching_advice(history: LaneHistory, budget: float) -> Advice:
+def watching_advice(history: LaneHistory, budget: float, hardly_tells: bool = False) -> Advice:
     """Advise whether to open a lane that only watches, by what it would have done in this repository alone.
 
-    Its figures are of all repositories together: it is opened where those of this one do not speak against it.
+    Its figures are of all repositories together: it is opened where those of this one do not speak against it, and
+    never where the backtest found no order in the chances (`hardly_tells`).
     """
+    if hardly_tells:
+        return Advice(
+            "keep watching",
+            "In the backtest the chances hardly tell clean ones from bad ones, so they cannot say what to let through.",
+        )
     settled, bad = history.settled, history.count("wrong")
     if settled < FEWEST_TOLD:
         some = f"Only {settled}" if settled else "None"

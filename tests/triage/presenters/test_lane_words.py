@@ -54,6 +54,8 @@ def test_whether_to_open_a_lane_follows_what_settled_here() -> None:
     what, why = lane_words.watching_advice(history(*("agrees",) * 10, "wrong"), 0.1)
     assert (what, "1 would be wrong, so nothing here speaks against" in why) == ("open it", True)
     assert lane_words.watching_advice(history(*("agrees",) * 10, "wrong"), 0.05)[0] == "keep watching"
+    doubted = lane_words.watching_advice(history(*("agrees",) * 10), 0.1, hardly_tells=True)
+    assert (doubted.action, "hardly tell clean ones from bad" in doubted.why) == ("keep watching", True)
     assert "Of 5 settled here none would be wrong" in lane_words.watching_advice(history(*("agrees",) * 5), 0.1)[1]
 
 

@@ -12,11 +12,14 @@ from scoring.certificates.lane_counts import Offer
 from scoring.certificates.lane_curve import is_served
 from scoring.config.policy import policy_from_settings
 from scoring.formatting import visible_name
+from scoring.models.serving import LABEL
 from scoring.pipeline.lane_history import LaneHistory
 from scoring.pipeline.lane_thresholds import OFFERS
 from scoring.queries import read
 from scoring.queries.read import LanePast, WatchedRepository
+from scoring.training.summary import read_backtest
 from triage.access.permissions import Role, Roles
+from triage.charts import reports
 from triage.context import present
 from triage.models import EstimatedLane
 from triage.presenters import lane as lane_words
@@ -107,7 +110,7 @@ def offered(snapshot: Snapshot, roles: Roles, repository: str) -> Offered | None
             continue
         budget = candidate.settings.budget or policy_from_settings().thresholds.budget
         if offer := _offers.get(snapshot, budget, lambda budget=budget: _present_offer(snapshot, budget)):
-            advice = lane_words.watching_advice(watched_lane(snapshot, candidate), budget)
+            advice = advise(snapshot, candidate, budget)
             where = visible_name(candidate.name) if len(watched) > 1 else ""
             found.append(Offered(lane_words.notice_words(offer, budget), lane_address(candidate.key), advice, where))
             if found[-1].is_advised:
@@ -122,13 +125,24 @@ def watched_lane(snapshot: Snapshot, repository: WatchedRepository) -> LaneHisto
     return _watched.get(snapshot, repository.key, lambda: read.watched_lane(snapshot, repository, present(snapshot)))
 
 
+def hardly_tells() -> bool:
+    """Return whether the newest backtest found the chances to order outsiders' pull requests no better than luck."""
+    past = reports.backtest_of(read_backtest(settings.LOG_DIR), LABEL)
+    return past is not None and not reports.tells_apart(past)
+
+
+def advise(snapshot: Snapshot, repository: WatchedRepository, budget: float) -> Advice:
+    """Advise whether to open the lane of a repository that only watches."""
+    return lane_words.watching_advice(watched_lane(snapshot, repository), budget, hardly_tells())
+
+
 def shadow_offer(snapshot: Snapshot, repository: WatchedRepository) -> Offered | None:
     """Return the shadow report's offer where we advise to open the lane; else None."""
     past = past_of(snapshot, repository.key)
     is_watching = past is not None and state_of(past, standing(repository.key)) == "watching"
     if past is None or past.offer is None or not is_watching or not may_be_opened():
         return None
-    advice = lane_words.watching_advice(watched_lane(snapshot, repository), past.budget)
+    advice = advise(snapshot, repository, past.budget)
     offer = Offered(lane_words.opening_words(past.offer), lane_address(repository.key), advice)
     return offer if offer.is_advised else None
 
