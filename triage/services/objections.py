@@ -18,6 +18,7 @@ from triage.models.accounts import is_any, log_change
 from triage.models.outbox import put
 
 LONGEST = 10_000  # characters of an objection or an answer, as the lexicon has it
+SHOWN = 300  # characters of its text beside the change
 ONLY_THE_CONTRIBUTOR = (
     "Only the contributor can ask not to be scored. Choose a pull request, or a repository that you maintain."
 )
@@ -146,7 +147,7 @@ def wish(did: str, left_out: bool, source: str, by: Person | None, now: datetime
 def sentences(did: str, pull_uri: str, repo_key: str, repository: str) -> tuple[str, ...]:
     """Say who objected to a decision or to its author's scores, and the state of each objection.
 
-    The newest five, without their text. `repository` is the name of the one with `repo_key`.
+    The newest five, each with the beginning of its text. `repository` is the name of the one with `repo_key`.
     """
     if not is_any(OBJECTED, did, pull_uri):
         return ()
@@ -162,10 +163,12 @@ def speaker_words(source: str, repository: str) -> str:
 
 def _sentence(objection: Any, repository: str) -> str:
     speaker = speaker_words(objection.source, repository if objection.repo_key else "")
-    since = f"{speaker} objected on {objection.made_at:%d %b %Y}"
+    text = " ".join(objection.text.split())
+    told = f"{text[:SHOWN]}{'…' if len(text) > SHOWN else ''}"
+    since = f"{speaker} objected on {objection.made_at:%d %b %Y}: “{visible(told)}”"
     if objection.state == Objection.State.OPEN:
-        return f"{since}: a person answers by {objection.due_at:%d %b %Y}."
-    return f"{since}: {objection.state} on {objection.answered_at:%d %b %Y}."
+        return f"{since} A person answers by {objection.due_at:%d %b %Y}."
+    return f"{since} It was {objection.state} on {objection.answered_at:%d %b %Y}."
 
 
 def to_tell(key: str) -> dict[str, Any] | None:

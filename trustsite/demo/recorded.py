@@ -55,6 +55,15 @@ order by bool_or(r.owner_id = o.contributor_id) desc nulls last, sum(coalesce(w.
 """
 
 
+# Somebody without push access who has something open, with the longest record: their own page has most to show.
+CONTRIBUTOR = """
+select c.did from pull_requests p join contributors c on c.contributor_id = p.author_id
+semi join watched_repositories using (repository_id)
+where p.author_id not in (select contributor_id from own_people)
+group by c.did having bool_or(p.state = 'open') order by count(*) filter (p.state <> 'open') desc, c.did limit 1
+"""
+
+
 def busiest(rows: Rows) -> str | None:
     """Return the owner of watched repositories with the most waiting pull requests, else a push-holder, or None."""
     return rows.value(BUSIEST)
@@ -69,7 +78,9 @@ def open_account(did: str, keys: list[str]) -> Person:
 
 
 def offer_busiest(rows: Rows) -> str:
-    """Let one click sign in as the busiest maintainer of a recording; return a sentence for the person at the console.
+    """Let one click sign in as the busiest maintainer of a recording, another as a contributor to it.
+
+    Returns a sentence for the person at the console.
 
     This is off if BIND is reached from outside this machine. The web's tables must exist.
     """
@@ -80,7 +91,7 @@ def offer_busiest(rows: Rows) -> str:
         return "one-click sign-in is off, because the recording names nobody with push access"
     names = read.repository_names(rows)
     open_account(maintainer, sorted(names))  # every one: whoever looks at a recording wants to act on all rows
-    settings.DEMO_MAINTAINER = maintainer
+    settings.DEMO_MAINTAINER, settings.DEMO_CONTRIBUTOR = maintainer, rows.value(CONTRIBUTOR)
     return (
         f"sign in there as {name_of(rows, maintainer)} in one click, as a maintainer of "
         f"{', '.join(sorted(names.values()))}"

@@ -77,6 +77,9 @@ select pull_uri, patch_ref, 'p' as patch_id, 9 as bytes, 2 as files, (drawn(pull
   3 as removed,
   'read' as state, true as proves, [] as series, [] as change_ids
 from pull_rounds;
+insert into fetches by name
+select 'patch' as kind, pull_uri || ' ' || patch_ref as subject, 'found' as outcome, 1 as attempts,
+  seen_at + interval 1 minute as fetched_clock from pull_rounds;
 insert into touched_files
 select pull_uri, patch_ref, [], ['docs/a.md', 'tests/' || pull_uri],
   true from pull_rounds where drawn(pull_uri, 9) < .7;

@@ -227,37 +227,20 @@ def test_a_ci_job_that_runs_tests_is_no_test(txn: Transaction, path: str, is_tes
 CONTENT = "additions, deletions, files_touched, touches_tests, docs_only, touches_sensitive"
 
 
-@pytest.mark.parametrize(("days_after", "counts"), [(-1, True), (0, True), (1, False), (None, False)])
-def test_the_content_of_a_change_counts_only_where_it_was_read_before_the_decision(
-    txn: Transaction, days_after: int | None, counts: bool
+@pytest.mark.parametrize("word", ["merged", "open"])
+@pytest.mark.parametrize(("hours_after", "counts"), [(0, True), (24, True), (25, False), (None, False)])
+def test_the_content_of_a_change_counts_only_where_it_was_read_within_a_day_of_its_arrival(
+    txn: Transaction, word: str, hours_after: int | None, counts: bool
 ) -> None:
+    if word == "open":
+        txn.execute("delete from statuses")
     ref = txn.value("select patch_ref from pull_rounds")
     txn.append("patches", [EMPTY | {"pull_uri": OFFERED, "patch_ref": ref, "files": 1, "added": 7, "removed": 1}])
     touched = {"pull_uri": OFFERED, "patch_ref": ref, "kinds": [], "whole": True, "paths": ["tests/a.py"]}
     txn.append("touched_files", [touched])
-    if days_after is not None:
-        read_first_round(txn, MERGED_AT + timedelta(days=days_after))
+    if hours_after is not None:
+        read_first_round(txn, at(1) + timedelta(hours=hours_after))
     assert list(table(txn, CONTENT)[0].values()) == ([7, 1, 1, True, False, False] if counts else [None] * 6)
-
-
-@pytest.mark.parametrize(("read_after", "counts"), [(1, True), (179, True), (181, False)])
-def test_what_lies_open_counts_as_refused_without_what_was_first_read_after_that(
-    txn: Transaction, read_after: int, counts: bool
-) -> None:
-    txn.execute("delete from statuses")
-    ref = txn.value("select patch_ref from pull_rounds")
-    txn.append("patches", [EMPTY | {"pull_uri": OFFERED, "patch_ref": ref, "files": 1, "added": 7, "removed": 1}])
-    read_first_round(txn, at(1) + timedelta(days=read_after))
-    assert read(txn).refused_at.tolist() == [at(1) + timedelta(days=180)]
-    assert table(txn, "additions") == [{"additions": 7 if counts else None}]
-
-
-def test_the_content_of_an_undecided_change_counts_whenever_it_was_read(txn: Transaction) -> None:
-    txn.execute("delete from statuses")
-    ref = txn.value("select patch_ref from pull_rounds")
-    txn.append("patches", [EMPTY | {"pull_uri": OFFERED, "patch_ref": ref, "files": 1, "added": 7, "removed": 1}])
-    build_cases(txn, at(1) + timedelta(days=10), 14)
-    assert txn.value("select additions from cases") == 7
 
 
 def test_who_could_push_when_it_was_opened_is_told_apart(result: Result) -> None:
