@@ -255,6 +255,7 @@ ACCEPT_PUSH_HOLDERS: bool = env.bool("ACCEPT_PUSH_HOLDERS", False)
 # The operator, shown at the foot of every page. A demo or a replay has none, and its pages say what they are.
 _STAGED = {"demo": "a demo with made-up people on this machine", "replay": "a replay of a recording on this machine"}
 STAGED = _STAGED.get(PLACE.mode, "")
+FORGE_PAGES = "" if STAGED else APPVIEW_URL  # nothing of a demo or a replay is on the forge, so no link leads there
 OPERATOR_NAME: str = env.str("OPERATOR_NAME", "", validate=operator)
 OPERATOR_CONTACT: str = env.str("OPERATOR_CONTACT", "", validate=contact)
 # As PUBLIC_ORIGIN, never in a demo or a replay: both are invented. After a kill a webhook-id may be sent twice.

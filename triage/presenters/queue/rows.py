@@ -74,10 +74,10 @@ class ForgePlace:
 def forge_place(home: ForgeHome, site: str) -> ForgePlace | None:
     """The nearest page on the forge at `site`: the pull request's, else its repository's list, else its author's.
 
-    A repository that moved is addressed by who owns it now and as it is called now. None where the
+    A repository that moved is addressed by who owns it now and as it is called now. None without a site, and where the
     author's DID is none that the forge would give.
     """
-    if not _OWNER.fullmatch(home.author):
+    if not site or not _OWNER.fullmatch(home.author):
         return None
     base, owner = site.rstrip("/"), home.handle or home.owner or ""
     if not (home.name and _NAME.fullmatch(home.name) and _OWNER.fullmatch(owner)):

@@ -170,7 +170,7 @@ def raw_patch(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
 
 def _place(snapshot: Snapshot, subject: Subject) -> ForgePlace | None:
     home = read.forge_home(snapshot, subject.uri, subject.author.did, subject.repository_key)
-    return forge_place(home, settings.APPVIEW_URL)
+    return forge_place(home, settings.FORGE_PAGES)
 
 
 def _subject(snapshot: Snapshot, uri: str) -> Subject:

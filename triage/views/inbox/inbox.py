@@ -224,7 +224,7 @@ def _settled_pull(snapshot: Snapshot, uri: str) -> HttpResponse:
 def expanded(request: Request, snapshot: Snapshot, row: read.QueueRow) -> rows.Expanded:
     """Return the data read only for the open pull request, without what a pending audit hides."""
     home = read.forge_home(snapshot, row.uri, row.author.did, row.repository_key)
-    place = forge_place(home, settings.APPVIEW_URL)
+    place = forge_place(home, settings.FORGE_PAGES)
     if row.is_sealed:
         public = read.ChangeFacts(read.ci_run(snapshot, row.uri), (), 0, read.comments(snapshot, row.uri))
         return rows.Expanded(place=place, facts=public)

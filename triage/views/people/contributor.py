@@ -371,7 +371,7 @@ def _own_pull(snapshot: Snapshot, row: read.QueueRow, asked: tuple[Action, ...])
         order = read.queue_order(snapshot, replace(query, bucket=bucket))
     heard = first_answer(snapshot, row.repository_key, " there", row.first_timer)
     place = rights.Place(order.index(row.uri) + 1, len(order), heard) if row.uri in order else None
-    home = forge_place(read.forge_home(snapshot, row.uri, row.author.did, row.repository_key), settings.APPVIEW_URL)
+    home = forge_place(read.forge_home(snapshot, row.uri, row.author.did, row.repository_key), settings.FORGE_PAGES)
     others = said.exclude(pk__in=[one.pk for one in asked])
     return replace(
         rights.own_pull(row, place, present(snapshot), asked),
