@@ -29,6 +29,7 @@ Params = Mapping[str, Param]
 
 LONGEST = 42  # characters that a row of the queue shows uncut
 LONGEST_REASON = 140  # of the whole sentence
+EVEN = 0.5  # a chance below it, not the record beside it, is what puts an author with a record ahead in the queue
 MANY_FILES = 10  # number of files from which it is named instead of the lines
 TOUCHED: Mapping[str, str] = {
     "ci": "CI",
@@ -95,6 +96,10 @@ def explain(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHIN
 def _known_author_clause(verdict: Verdict, evidence: Evidence, change: ChangeOutline, exact: bool) -> str:
     """Say what keeps an author with a record out of the fast lane, or what brings them into it."""
     reasons, is_fast = {reason.code: reason.params for reason in verdict.reasons}, verdict.lane is Lane.FAST_LANE
+    probability, cases = verdict.estimate.probability, evidence.clean + evidence.not_clean
+    if cases and probability is not None and probability < EVEN:
+        chance = percent(probability)
+        return f"Chance {chance}, tests fail" if change.tests_fail else _low_chance(chance, verdict.factors, evidence)
     if below := reasons.get("below_fast_lane"):
         start = f"Chance {percent(number_of(below['probability']))}, fast lane from {{}}"
         return start.format(percent_in_full(number_of(below["t_high"]))) if exact else CLAUSES["below_fast_lane"](below)
@@ -200,7 +205,7 @@ def _record_clause(evidence: Evidence, decisive: str) -> str:
     cases, here = evidence.clean + evidence.not_clean, record_words(evidence)
     if not evidence.settled_here:
         return here if cases and here not in decisive else ""
-    told = f"of {cases:,} merged cleanly" in decisive
+    told = f"of {cases:,} merged cleanly" in decisive or f"of {cases:,} clean" in decisive
     overall = "" if told or cases == evidence.settled_here else f"{evidence.clean} of {cases} clean overall"
     merged, _, fixed = here.partition(", ")
     rest = here if merged.removesuffix(" here") not in decisive else "" if here in decisive else fixed
@@ -238,23 +243,23 @@ def found_words(name: str, place: str, places: int = 1) -> str:
     return f"{name} in {short}{end}" if short and not ("…" in short and end) else name + end
 
 
-def _low_chance(chance: str, factors: Sequence[Factor], clean: int, cases: int) -> str:
+def _low_chance(chance: str, factors: Sequence[Factor], evidence: Evidence) -> str:
     """Say why a chance is low: a bad record; for a good one, what lowers it most, where that can be told shortly."""
-    record = f"{clean or 'none'} of {cases:,} merged cleanly"
+    clean, cases = evidence.clean, evidence.clean + evidence.not_clean
     if 2 * clean <= cases:
-        return f"Chance {chance}: {record}"
+        return f"Chance {chance}: {f'{clean:,}' if clean else 'none'} of {cases:,} merged cleanly"
     lowering = [(one.effect, one) for one in factors if one.effect is not None and one.effect <= -TELLING]
     ordered = (one for _, one in sorted(lowering, key=itemgetter(0)) if one.name in LOWERS and one.value is not None)
     words = next(filter(None, (LOWERS[one.name](number_of(one.value)) for one in ordered)), "")
-    return f"Chance {chance}: {words}" if words else f"Chance {chance}, though {record}"
+    return f"Chance {chance}: {words}" if words else f"Chance {chance}, though {clean:,} of {cases:,} clean"
 
 
 def _change_clause(
     code: str, reasons: Mapping[str, Params], verdict: Verdict, evidence: Evidence, change: ChangeOutline
 ) -> str:
     """Name the strongest finding where the reason is about content, or the size where nothing else is wrong."""
-    if code == "low_probability" and (cases := evidence.clean + evidence.not_clean):
-        return _low_chance(percent(number_of(reasons[code]["probability"])), verdict.factors, evidence.clean, cases)
+    if code == "low_probability" and evidence.clean + evidence.not_clean:
+        return _low_chance(percent(number_of(reasons[code]["probability"])), verdict.factors, evidence)
     if code not in OF_CONTENT:
         return CLAUSES[code](reasons[code])
     if finding := next((other for other in change.findings if other.severity != "low"), None):

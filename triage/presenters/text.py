@@ -476,7 +476,7 @@ def freshness(newest: datetime | None, now: datetime, recorded: bool) -> Freshne
     if newest is None:
         return Freshness("none", "No data yet")
     if recorded:
-        return Freshness("recorded", f"Recording, up to {newest.day} {newest:%b %Y %H:%M}")
+        return Freshness("recorded", f"Recording, up to {newest.day} {newest:%b %Y}")
     seconds = max(0, int((now - newest).total_seconds()))
     if seconds <= 60:
         return Freshness("live", f"Live, {seconds} s behind")

@@ -12,7 +12,7 @@ from scoring.explain.decided import CLAUSES, LONGEST, LONGEST_REASON, ChangeOutl
 from scoring.explain.sentences import SENTENCES
 from scoring.gate.decide import ORDINARY, judge_change
 from scoring.thresholds import Thresholds
-from scoring.types import Content, Estimate, Evidence, Lane, Param, Reason, ShownFinding, Verdict
+from scoring.types import Content, Estimate, Evidence, Lane, Param, Prediction, Reason, ShownFinding, Verdict
 
 KNOWN = Evidence(clean=41, not_clean=1, merged_here=41, settled_here=42, structural_trust=0.9, path=("ana", "mara"))
 CLEAR = Content(risk=0.05, recommended=False)
@@ -125,10 +125,26 @@ def test_people_are_told_apart_by_their_record_here_and_by_their_tests() -> None
     assert clause(Evidence(clean=3, not_clean=1)) == "New here; 3 of 4 went well elsewhere"
 
 
+@pytest.mark.parametrize(
+    ("probability", "tests_fail", "words"),
+    [
+        (0.42, False, "Chance 42 %, though 41 of 42 clean"),
+        (0.42, True, "Chance 42 %, tests fail"),
+        (0.5, False, "Fast lane not open in this repository"),
+    ],
+)
+def test_a_chance_below_even_is_named_before_the_good_record_that_it_belies(
+    probability: float, tests_fail: bool, words: str
+) -> None:
+    prediction = Prediction(Estimate(probability, 0.2, 0.8, 42), (), "m")
+    verdict = judge_change(KNOWN, CLEAR, ORDINARY, Thresholds(t_low=0.0), 0.55, 5.0, prediction)
+    assert decided(verdict, KNOWN, ChangeOutline(tests_fail=tests_fail)) == words
+
+
 def test_one_who_was_refused_is_not_said_to_have_sent_bad_changes() -> None:
     refused = Evidence(clean=0, not_clean=14, merged_here=1, settled_here=14)
     verdict = judge_change(refused, CLEAR, ORDINARY, Thresholds(t_low=0.0), 0.55, 5.0)
-    assert decided(verdict, refused) == "Fast lane not open in this repository"
+    assert decided(verdict, refused) == "Chance 14 %: none of 14 merged cleanly"
     assert explain(verdict, refused).split("; ")[1] == "1 of 14 merged here, 1 needed a fix"
     record = next(SENTENCES[reason.code](reason.params) for reason in verdict.reasons if reason.code == "track_record")
     assert record == "Here: 1 merged, 1 needed a fix; 13 not merged."

@@ -122,11 +122,11 @@ def test_a_row_says_what_decided_and_what_is_missing() -> None:
     assert line(Evidence(denounced_by_seed=True, clean=9)).startswith("Someone trusted here warns about them; ")
     assert line(Evidence(not_clean=7)).startswith("Chance 22 %: none of 7 merged cleanly; ")
     low = judge_change(Evidence(not_clean=7), CLEAR, ORDINARY, SHUT, 0.55, 5.0)  # as a model may say of a good record
-    assert decided(low, Evidence(clean=3)) == "Chance 22 %, though 3 of 3 merged cleanly"
+    assert decided(low, Evidence(clean=3)) == "Chance 22 %, though 3 of 3 clean"
     touching = (Factor("repository_open", 57, -0.2), Factor("docs_only", 0, -0.1), Factor("touches_tests", 1, -0.09))
     assert decided(replace(low, factors=touching), Evidence(clean=3)) == "Chance 22 %: touches tests"
     faint = replace(low, factors=(Factor("touches_tests", 1, -0.01), Factor("lines_added", 900, 0.2)))
-    assert decided(faint, Evidence(clean=3)) == "Chance 22 %, though 3 of 3 merged cleanly"
+    assert decided(faint, Evidence(clean=3)) == "Chance 22 %, though 3 of 3 clean"
     assert decided(replace(low, factors=touching), Evidence(not_clean=7)) == "Chance 22 %: none of 7 merged cleanly"
     assert decided(low, Evidence(clean=2, not_clean=2)) == "Chance 22 %: 2 of 4 merged cleanly"
     assert "clean overall" not in line(Evidence(not_clean=7, settled_here=3)), "the same record is told once"

@@ -76,7 +76,7 @@ def test_freshness_says_in_words_what_its_colour_says(lag: int, tone: str, said:
 
 
 def test_a_recording_is_called_one_and_an_empty_store_too() -> None:
-    assert words.freshness(NOW, NOW, recorded=True).words == "Recording, up to 12 Mar 2026 14:02"
+    assert words.freshness(NOW, NOW, recorded=True).words == "Recording, up to 12 Mar 2026"
     assert words.freshness(None, NOW, recorded=False).words == "No data yet"
 
 
