@@ -125,7 +125,7 @@ class Listed(NamedTuple):
     """One group of the queue: how many are in it, and in order the at-uris of those that the query asks for.
 
     `alike` counts those in the inbox with the author and title of each; `places` says why a part of them stands there.
-    The oldest ones are of those that wait for a maintainer.
+    The oldest ones, and `longest`, are of those that wait for a maintainer.
     """
 
     everything: int
@@ -134,6 +134,7 @@ class Listed(NamedTuple):
     places: Callable[[slice], list[Place]]
     oldest: datetime | None
     oldest_first_timer: datetime | None
+    longest: str | None
 
 
 def queue(rows: Rows, query: QueueQuery) -> Queue:
@@ -151,6 +152,13 @@ def queue(rows: Rows, query: QueueQuery) -> Queue:
         groups=tuple(_group(key, group, found) for key, group in groups.items() if group.uris),
         repositories=tuple(sorted(((one.key, one.name) for one in watched.values()), key=lambda one: one[::-1])),
     )
+
+
+def longest_waiting(rows: Rows, query: QueueQuery) -> str | None:
+    """The at-uri of what has waited longest for a maintainer, push-holders' own apart; None where nothing waits."""
+    groups = _listed(rows, query, _watched(rows)).items()
+    found = [(group.oldest, group.longest) for key, group in groups if key != "own" and group.oldest]
+    return min(found)[1] if found else None
 
 
 def queue_order(rows: Rows, query: QueueQuery) -> tuple[str, ...]:
@@ -206,8 +214,9 @@ def _lane(
     waits = ~asked.on_author
     waiting_ages = ages[waits], ages[waits & asked.first_timer]
     oldest, oldest_first_timer = (some.min().item() if len(some) else None for some in waiting_ages)
+    longest = columns["pull_uri"][which[waits][ages[waits].argmin()]] if oldest else None
     places = partial(explain_places, asked, order, columns["borrowed"][which], sort, verdicts)
-    return Listed(everything, uris, alike, places, oldest, oldest_first_timer)
+    return Listed(everything, uris, alike, places, oldest, oldest_first_timer, longest)
 
 
 def _shut(query: QueueQuery, watched: Watched) -> list[int]:

@@ -128,6 +128,7 @@ from scoring.queries.public_lanes import (
 from scoring.queries.queue import (
     labels,
     lanes,
+    longest_waiting,
     opened_since,
     pull,
     pulls,

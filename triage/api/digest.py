@@ -185,12 +185,11 @@ def _told(request: Request, snapshot: Snapshot, query: QueueQuery) -> Told:
     sealed = tuple(row for row in as_shown.pulls(snapshot, due) if row.is_sealed and is_in_view(row, query))
     hidden = {one.pull_uri: one for one in snoozing.in_force(snapshot, timezone.now())}
     snoozed = [hidden[uri] for uri, one in read.subjects(snapshot, hidden).items() if is_in_view(one, query)]
-    oldest = as_shown.longest_waiting(snapshot, query)
     newest, clock = replace(query, sort="newest", size=MOST), timezone.now()
     return Told(
         queue=row_actions.less_in_flight(as_shown.queue(snapshot, newest), newest, snapshot, clock),
         open=row_actions.open_counts(newest, snapshot, clock),
-        oldest=oldest[1] if oldest else None,
+        oldest=as_shown.longest_waiting(snapshot, query),
         added=read.opened_since(snapshot, now - NEW, as_shown.as_it_stands(snapshot, query)),
         due=sealed[:MOST],
         due_total=len(sealed),

@@ -60,7 +60,7 @@ def get_inbox(request: Request) -> InboxOut:
     return InboxOut(
         lanes=LanesOut(**row_actions.lane_counts(query, snapshot, timezone.now())),
         new=read.opened_since(snapshot, present(snapshot) - NEW, as_shown.as_it_stands(snapshot, query)),
-        oldest=pulls_out(request, snapshot, [oldest[1]])[0] if oldest else None,
+        oldest=pulls_out(request, snapshot, [oldest])[0] if oldest else None,
         repositories=[_watched_out(home) for home in read.repository_homes(snapshot) if held in ("", home.key)],
         only=held or None,
         snapshot=snapshot.number,

@@ -210,13 +210,12 @@ def read_morning(
     lanes = [one.repository for one in lane_heads.lane_states(snapshot) if repository in ("", one.repository)]
     is_open = lane_heads.open_lanes(snapshot)
     incidents = incidents_of(roles, snapshot).filter(is_open=True)
-    oldest = as_shown.longest_waiting(snapshot, query)
     return Morning(
         now=now,
         since=since,
         lanes=row_actions.lane_counts(query, snapshot, timezone.now()),
         added=read.opened_since(snapshot, new_since(now, since), as_shown.as_it_stands(snapshot, query)),
-        oldest=Oldest(oldest[0], oldest[1].repository_name, oldest[1].opened_at, oldest[1].uri) if oldest else None,
+        oldest=_find_oldest(snapshot, query),
         audits=sum(repository in ("", one.repository_key) for one in lists.audits_due(snapshot, roles)),
         incidents=(incidents.filter(repo_key=repository) if repository else incidents).count(),
         lanes_known=len(lanes),
@@ -226,6 +225,13 @@ def read_morning(
         only_key=repository,
         is_stale=is_stale,
     )
+
+
+def _find_oldest(snapshot: Snapshot, query: QueueQuery) -> Oldest | None:
+    row = as_shown.longest_waiting(snapshot, query)
+    if row is None:
+        return None
+    return Oldest(read.lanes(snapshot, [row.uri])[row.uri], row.repository_name, row.opened_at, row.uri)
 
 
 def _count_closures(snapshot: Snapshot, roles: Roles, repository: str) -> int:

@@ -72,6 +72,15 @@ class DrawnQueue(DrawnWorld):
         counts = Counter(self.keys.values())
         return read.Queue({key: counts[key] for key in GROUPS if key != "own"}, counts["own"], groups, ())
 
+    def lanes(self, snapshot: object, uris: Sequence[str], query: QueueQuery | None = None) -> dict[str, GroupKey]:
+        """The groups that were generated."""
+        return {uri: self.keys[uri] for uri in uris}
+
+    def longest_waiting(self, snapshot: object, query: QueueQuery) -> str | None:
+        """The oldest that does not wait for its author, push-holders' own apart."""
+        waiting = [row for row in self.rows if self.keys[row.uri] != "own" and not row.on_author]
+        return min(waiting, key=lambda row: row.opened_at).uri if waiting else None
+
     def opened_since(self, snapshot: object, moment: datetime, query: QueueQuery) -> int:
         """How many came since, push-holders' own apart."""
         return sum(row.opened_at >= moment and self.keys[row.uri] != "own" for row in self.rows)
@@ -104,6 +113,7 @@ def generated(seed: int) -> DrawnQueue:
             repository_name=names[repository],
             label=f"titlemark #{number}",
             opened_at=NOW - timedelta(minutes=draws.choice((0, draws.randint(1, 3_000), draws.randint(1, 900_000)))),
+            on_author=draws.random() < 0.2,
         )
         keys[row.uri] = draws.choice(GROUPS)
         if keys[row.uri] == "normal_queue" and draws.random() < 0.2:
@@ -150,8 +160,12 @@ def test_generated_queues_are_told_with_their_own_numbers_in_time_and_without_a_
             assert f"The fast lane is shut in {shut} of {len(world.names)} repositories: " in " ".join(sentences)
         else:
             assert ("The fast lane is shut" in " ".join(sentences)) == bool(shut)
-        if waiting:
-            oldest = min(row.opened_at for row in waiting)
+        ours = [row.opened_at for row in waiting if not row.on_author]
+        assert any(one.startswith("The longest wait is") for one in sentences) is bool(ours), (
+            "authors' turns wait for none"
+        )
+        if ours:
+            oldest = min(ours)
             (said,) = (one for one in sentences if one.startswith("The longest wait is"))
             days, minutes = (NOW - oldest).days, int((NOW - oldest).total_seconds() // 60)
             assert number_before("(?:day|hour|minute)s?", [said]) == (days or minutes // 60 or max(minutes, 1))

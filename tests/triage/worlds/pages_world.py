@@ -115,6 +115,11 @@ class DrawnWorld:
         """The row of that address."""
         return next((row for row in self.rows if row.uri == uri), None)
 
+    def longest_waiting(self, snapshot: object, query: QueueQuery) -> str | None:
+        """The oldest that does not wait for its author."""
+        waiting = [row for row in self.rows if not (row.own or row.on_author) and self._matches(row, query)]
+        return min(waiting, key=lambda row: row.opened_at).uri if waiting else None
+
     def reread(self, snapshot: object, r_low: float, r_high: float) -> Reread:
         """A newer model has read forty changes again."""
         return Reread(40, 0.21, 0.25, 3)
@@ -467,7 +472,7 @@ def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
     pages = ("queue", "pull", "leaderboard", "dashboard", "contributor")
     pages += ("pulls", "subjects", "decided_subjects", "labels", "lanes", "changed_after", "approved")
     pages += ("past_actions", "taken_keys", "content_review", "change_facts", "forge_home", "newest_patch", "reread")
-    pages += ("upstream_facts", "quiet")
+    pages += ("upstream_facts", "quiet", "longest_waiting")
     pages += (
         "rounds",
         "explain_trust",

@@ -8,16 +8,7 @@ from django.utils import timezone
 
 from ingest.store.snapshots import PerSnapshot, Snapshot
 from scoring.queries import read
-from scoring.queries.read import (
-    Approved,
-    ChangedApproval,
-    GroupKey,
-    Incident,
-    PastAction,
-    Queue,
-    QueueQuery,
-    QueueRow,
-)
+from scoring.queries.read import Approved, ChangedApproval, Incident, PastAction, Queue, QueueQuery, QueueRow
 from triage.forms.filters import QueueFilters
 from triage.services import snoozing
 from triage.services.audit import hiding_audits, unsealed
@@ -38,12 +29,10 @@ def queue(snapshot: Snapshot, query: QueueQuery) -> Queue:
     return lowered(replace(found, groups=groups), standing_closures(snapshot))
 
 
-def longest_waiting(snapshot: Snapshot, query: QueueQuery) -> tuple[GroupKey, QueueRow] | None:
-    """Return the pull request that has waited longest for a maintainer, push-holders' own apart, and its group."""
-    groups = queue(snapshot, replace(query, sort="oldest", size=1)).groups
-    first = [(group.key, row) for group in groups if group.key != "own" for row in group.rows]
-    waiting = [(key, row) for key, row in first if row.place is None or row.place.cause != "author"]
-    return min(waiting, key=lambda one: one[1].opened_at, default=None)
+def longest_waiting(snapshot: Snapshot, query: QueueQuery) -> QueueRow | None:
+    """Return the pull request that has waited longest for a maintainer, push-holders' own apart."""
+    uri = read.longest_waiting(snapshot, as_it_stands(snapshot, query))
+    return pull(snapshot, uri) if uri else None
 
 
 def as_it_stands(snapshot: Snapshot, query: QueueQuery) -> QueueQuery:

@@ -228,7 +228,9 @@ def _subject(snapshot: Snapshot, uri: str) -> read.Subject:
 def settled(request: Request, snapshot: Snapshot) -> HttpResponse:
     """List merged and closed pull requests of watched repositories, newest first."""
     filters = read_list(request.GET)
-    return render(request, "lists/settled.html", {"filters": filters, "found": read.settled(snapshot, filters.query())})
+    found = read.settled(snapshot, filters.query())
+    shown = {"filters": filters, "found": found, "are_judged": any(row.judged for row in found.rows)}
+    return render(request, "lists/settled.html", shown)
 
 
 @for_any_maintainer

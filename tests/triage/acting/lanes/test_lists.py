@@ -200,6 +200,12 @@ def test_the_page_of_one_that_left_the_queue_leads_to_its_history_and_the_list_d
     assert ben.get("/pull/at://made/up/one").status_code == 404
 
 
+def test_decided_ones_that_were_never_judged_have_no_column_of_dashes(site: ActingSite, ben: Client) -> None:
+    page = page_of(ben, f"/settled?q={MERGED}")
+    assert "These were decided before this site judged them." in page
+    assert "Judged then" not in page
+
+
 @pytest.mark.parametrize("words", ["%", "'; drop table x", "\x00", "{{ 7|add:1 }}", HOSTILE, "a" * 5_000, "\u202e"])
 def test_hostile_searches_find_nothing_and_are_told_escaped(site: ActingSite, ben: Client, words: str) -> None:
     answered = ben.get("/settled", {"q": words, "outcome": words, "repository": words})
