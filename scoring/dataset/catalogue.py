@@ -64,7 +64,7 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature(
         "merge_rate_here",
-        "the share of their settled pull requests in this repository that were merged",
+        "the share of theirs that was merged in this repository, drawn to the usual one where few are settled",
         "0 to 1",
         1,
         "push-holder",
@@ -78,14 +78,14 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature(
         "merge_rate_elsewhere",
-        "the share of their settled pull requests elsewhere that were merged",
+        "the share of theirs that was merged elsewhere, drawn to the usual one where few are settled",
         "0 to 1",
         1,
         "push-holder",
     ),
     Feature(
         "close_without_merge_ratio",
-        "the share of their settled pull requests that were not merged",
+        "the share of theirs that was not merged, drawn to the usual one where few are settled",
         "0 to 1",
         -1,
         "push-holder",

@@ -22,7 +22,13 @@ PRIOR, STRENGTH = 0.7, 3.0  # of the faded rate
 
 RECORD = (
     Feature(CLEAN, "their earlier pull requests that turned out clean", "pull requests", 1, "push-holder"),
-    Feature(NOT_CLEAN, "their earlier pull requests that turned out not clean", "pull requests", -1, "push-holder"),
+    Feature(
+        NOT_CLEAN,
+        "their earlier pull requests that were refused, left for 180 days, reverted or fixed",
+        "pull requests",
+        -1,
+        "push-holder",
+    ),
     Feature("waiting_long", "their pull requests that have waited long, everywhere", "pull requests", -1, "self"),
     Feature("waiting_long_here", "their pull requests that have waited long here", "pull requests", -1, "self"),
     Feature("lately_clean", "their lately clean pull requests, everywhere", "pull requests", 1, "push-holder"),

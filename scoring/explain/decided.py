@@ -81,7 +81,7 @@ def decided(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHIN
     if change.own:
         return fit(f"Author may push; {addition}" if addition else "Its author may push here")
     if not evidence.settled_here:
-        return fit(_newcomer_clause(evidence, change.several_open, addition))
+        return fit(_newcomer_clause(evidence, change, addition))
     return next(iter(_clauses(verdict, OF_LANE)), "") or fit(_known_author_clause(verdict, evidence, change, exact))
 
 
@@ -131,7 +131,7 @@ def _objection_words(verdict: Verdict) -> str:
 
 
 def _findings_count(change: ChangeOutline) -> str:
-    """Count the scanners' findings in a possible fast-lane change; "" where no patch is known."""
+    """Count the scanners' findings in a change; "" where no patch is known."""
     if change.findings:
         is_low = all(finding.severity == "low" for finding in change.findings)
         return things(len(change.findings), "low finding" if is_low else "finding")
@@ -293,15 +293,15 @@ def _place(file: str | None, line: int | None) -> str:
     return "" if file is None else visible(file) + ("" if line is None else f":{line}")
 
 
-def _newcomer_clause(evidence: Evidence, several_open: bool, addition: str) -> str:
+def _newcomer_clause(evidence: Evidence, change: ChangeOutline, addition: str) -> str:
     """Say that nothing of the author is settled here yet, and add another fact where there is one."""
     cases = evidence.clean + evidence.not_clean
     if not addition and cases and not evidence.waiting:
         return f"New here; {evidence.clean} of {cases} went well elsewhere"
     # No number, because a further pull request would change the words of all the author's rows.
-    new = "New here" if several_open else "First change here"
+    new = "New here" if change.several_open else "First change here"
     first = f"{evidence.waiting} merged here, too new to count" if evidence.waiting else new
-    addition = addition or ("" if evidence.waiting else "no record yet")
+    addition = addition or ("" if evidence.waiting else _findings_count(change) or "no record yet")
     return f"{first}, {addition}" if addition else first
 
 

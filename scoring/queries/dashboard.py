@@ -62,7 +62,9 @@ from ({ANSWERS}) where answered_at > $since and answered_at <= $now group by all
 """
 WAITING = f"""
 with told as (
-  select *, coalesce(answered_at > $now, true) and pull_uri not in ({ON_AUTHOR}) as waits from ({ANSWERS})
+  select *, coalesce(answered_at > $now, true) and pull_uri not in ({ON_AUTHOR})
+    and pull_uri not in (select pull_uri from pull_requests where merge_proof = 'unverified') as waits
+  from ({ANSWERS})
 )
 select first_timer, count(*) filter (waits) as waiting, count(*) filter (ended_at is null and not waits) as heard,
   min(opened_at) filter (waits) as since, arg_min(pull_uri, (opened_at, pull_uri)) filter (waits) as uri

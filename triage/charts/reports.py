@@ -119,6 +119,9 @@ def _tenths(shares: Sequence[float]) -> tuple[float, float]:
     return low / 10, high / 10
 
 
+WIDEST = 0.3  # of a band of honest scores: by a wider one any score looks honest
+
+
 def score_answer(bins: Sequence[ShownBin]) -> tuple[str, str]:
     """Say whether scores come true: a word, and its evidence; "" where nothing was judged.
 
@@ -131,8 +134,11 @@ def score_answer(bins: Sequence[ShownBin]) -> tuple[str, str]:
     named = max(valid_bins, key=lambda score_bin: (max(_outside(score_bin), 0), score_bin.n, score_bin.told))
     band, lie = f"{bad_interval(named.low, named.high)} %", "lie" if outside > 1 else "lies"
     share = f"{outside} of {_bins(len(valid_bins))}" if outside else "No bin"
+    told = (
+        "Not everywhere." if outside else "Yes, so far." if named.high - named.low <= WIDEST else "Too early to tell."
+    )
     return (
-        "Not everywhere." if outside else "Yes, so far.",
+        told,
         f"Where it said {_tenth_percent(named.told)}, {_tenth_percent(named.came)} stayed clean; honest scores give "
         f"{band} there. {share} {lie} outside.",
     )

@@ -29,8 +29,8 @@ HELP: Mapping[str, str] = {
     "The order": "In each lane: first what changed after an approval, then what most needs a person by its findings "
     "and its chance, raised by waiting. Every third place is kept for the first-timer who has waited longest. What "
     "waits for its author comes last.",
-    "Stays clean": "Of 100 such pull requests, how many need neither a revert nor a fix within {window} days after the "
-    "merge. It says nothing about taste, usefulness or the person.",
+    "Stays clean": "Of 100 such pull requests, how many are merged and need neither a revert nor a fix within {window} "
+    "days. A refused one counts as not clean. It says nothing about taste, usefulness or the person.",
     "95 % interval": "The true share lies in this range, as far as the record shows. A wide range means few past "
     "cases, not poor work. Chances are rounded down and shares of bad ones up, so that no figure looks too good.",
     "The marks": "The stroke is the chance, the bar its interval, the triangle where the fast lane starts; only "

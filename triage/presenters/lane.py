@@ -319,10 +319,20 @@ def costs_words(offer: Offer, through: int, days: int, audited: float) -> str:
     )
 
 
+HARDLY_TELLS = "In the backtest the chances hardly tell clean ones from bad ones"
+
+
 class Advice(NamedTuple):
     """What to do about a lane, and why."""
 
-    action: Literal["open it", "keep watching", "close it", "leave it open", "leave it open, and answer its audits"]
+    action: Literal[
+        "open it",
+        "keep watching",
+        "close it",
+        "close it, or answer each of its audits",
+        "leave it open",
+        "leave it open, and answer its audits",
+    ]
     why: str
 
 
@@ -335,7 +345,7 @@ def watching_advice(history: LaneHistory, budget: float, hardly_tells: bool = Fa
     if hardly_tells:
         return Advice(
             "keep watching",
-            "In the backtest the chances hardly tell clean ones from bad ones, so they cannot say what to let through.",
+            f"{HARDLY_TELLS}, so they cannot say what to let through.",
         )
     settled, bad = history.settled, history.count("wrong")
     if settled < FEWEST_TOLD:
@@ -362,11 +372,20 @@ def known_words(settled: int, answered: int, bad: int) -> str:
     return f"{' and '.join(parts)} so far, {f'{bad:,}' if bad else 'none'} of them bad"
 
 
-def open_advice(history: LaneHistory, audit: AuditCount, budget: float) -> Advice:
+def open_advice(history: LaneHistory, audit: AuditCount, budget: float, hardly_tells: bool = False) -> Advice:
     """Advise what to do about an open lane, by what it let through since its opening and by the audit's answers.
 
-    Whether more than the budget were bad is told by an interval of 95 % (`share_interval`).
+    Whether more than the budget were bad is told by an interval of 95 % (`share_interval`). Until that tells, a lane
+    whose chances the backtest found without order (`hardly_tells`) would not be opened today, and the advice says so.
     """
+    advice = _advise_by_outcomes(history, audit, budget)
+    if not hardly_tells or advice.action in ("close it", "leave it open"):
+        return advice
+    why = f"{advice.why} {HARDLY_TELLS}: we would not open it today."
+    return Advice("close it, or answer each of its audits", why)
+
+
+def _advise_by_outcomes(history: LaneHistory, audit: AuditCount, budget: float) -> Advice:
     known, bad = history.settled + audit.answered, history.count("wrong") + audit.bad
     counts = known_words(history.settled, audit.answered, bad)
     if not known:

@@ -8,12 +8,13 @@ from datetime import datetime
 from typing import Any, Literal
 
 from scoring.explain.decided import OF_CONTENT
+from scoring.explain.findings import finding_name
 from scoring.explain.sentences import own_sentence
 from scoring.formatting import visible
 from scoring.pipeline.stored import CLAIMS
 from scoring.queries.people.contributors import PROVISIONAL_BELOW
 from scoring.queries.read import ContributorPage, QueueRow, Stored
-from scoring.types import Estimate, Lane
+from scoring.types import Estimate, Lane, ShownFinding
 from triage.models import Action
 from triage.presenters.contributor import RecordRow, record_view, record_words
 from triage.presenters.queue.pills import Pill, pill
@@ -120,6 +121,7 @@ class TableView:
 
 
 WHAT_IT_HOLDS = frozenset({"high_flag", "content_risk_high", "content_risk_above"})
+FOUND_SHOWN = 10  # findings of one pull request, the strongest
 NOTHING_HELPS = "Nothing is missing from your side. If a reason is wrong, object."
 SEALED = "A person reads it before anything is said about it."
 ASKED = "A maintainer wrote last. Send a new round, or answer on Tangled."
@@ -128,7 +130,7 @@ MARKED: Mapping[str, str] = {
     CLAIMS["unverified"]: "You marked it as merged, and nothing confirms that yet. No lane depends on it.",
     CLAIMS["contradicted"]: "You marked it as merged, but a maintainer or its repository says that it was not.",
 }
-KEEPS = "Your answer, a new round or a comment of yours on Tangled makes it the maintainers' turn, and its place stays."
+KEEPS = "Your answer, a new round or a comment of yours on Tangled makes it the maintainers' turn again."
 UNKNOWN_WAIT = "Too few have been answered there yet to say how soon."
 NEXT_STEPS: Mapping[Lane, str] = {
     Lane.FAST_LANE: "A maintainer may approve it after a short look.",
@@ -184,6 +186,7 @@ class OwnPull:
     page: ForgePlace | None = None
     written: tuple[Action, ...] = ()
     written_count: int = 0
+    found: tuple[str, ...] = ()  # by scanners and reviewers, each with its place
 
     @property
     def asks_changes(self) -> bool:
@@ -219,7 +222,13 @@ class StoredView:
     mentions: int
 
 
-def own_pull(row: QueueRow, place: Place | None, now: datetime, asked: Sequence[Action] = ()) -> OwnPull:
+def own_pull(
+    row: QueueRow,
+    place: Place | None,
+    now: datetime,
+    asked: Sequence[Action] = (),
+    findings: Sequence[ShownFinding] = (),
+) -> OwnPull:
     """Return where one stands, why, and what its author can do; without the thresholds, which are the maintainers'.
 
     `place` is None where it is not in the inbox, waits for its author, or may not be told. `asked` waits for an answer.
@@ -241,7 +250,15 @@ def own_pull(row: QueueRow, place: Place | None, now: datetime, asked: Sequence[
         missing_evidence(row.verdict, row.path, row.content_risk is not None),
         tuple(_helps(row)) or (NOTHING_HELPS,),
         tuple(asked),
+        found=tuple(map(_found, findings[:FOUND_SHOWN])),
     )
+
+
+def _found(finding: ShownFinding) -> str:
+    """Name a finding and its place."""
+    name = finding_name(finding.scanner, finding.rule, finding.type)
+    line = "" if finding.line is None else f", line {finding.line:,}{' (removed)' if finding.removed else ''}"
+    return f"{name} in {visible(finding.file)}{line}" if finding.file else name
 
 
 def steps_of(row: QueueRow, now: datetime) -> tuple[Step, ...]:

@@ -390,10 +390,11 @@ def interval_sentence(estimate: Estimate, whose: str = "theirs") -> str:
     """Describe P(clean) with its interval and its basis; `whose` is "yours" for the contributor."""
     if estimate.probability is None:
         return "No settled pull request yet, so there is no number. Unknown is not bad: a person looks, as usual."
-    basis = f"{estimate.cases:,} settled pull request{'' if estimate.cases == 1 else 's'}"
+    basis = f"from {things(estimate.cases, 'settled pull request')} like {whose}"
+    basis = basis if estimate.cases else "a guess: none like it has settled"
     return (
         f"About {percent(estimate.probability)} of changes like {whose} stay clean "
-        f"(95 % interval {percent_interval(estimate.low, estimate.high)}, from {basis} like {whose})."
+        f"(95 % interval {percent_interval(estimate.low, estimate.high)}, {basis})."
     )
 
 
@@ -426,9 +427,11 @@ def place_words(place: Place) -> str:
     if place.cause != "need":
         return f"{place.number:,} of {place.total:,}: {PLACES[place.cause]}."
     days = f"{things(place.waited, 'calendar day')} here" if place.waited else "first seen today"
-    waits = f", with its waiting {place.raised}: {days}" if place.raised > place.need else f"; {days}"
+    more = place.raised - place.need
+    waits = f", and {more} more for waiting {things(place.waited, 'calendar day')}" if more else f"; {days}"
     passes = " No row goes before a finding only by waiting." if place.by == "finding" else ""
-    return f"{place.number:,} of {place.total:,}: need {place.need} {NEED_FROM[place.by]}{waits}.{passes}"
+    stands = f"{place.number:,} of {place.total:,} in this list"
+    return f"{stands}: need {place.need} of 9 {NEED_FROM[place.by]}{waits}.{passes}"
 
 
 def is_denounced(verdict: Verdict) -> bool:

@@ -118,6 +118,9 @@ def test_people_are_told_apart_by_their_record_here_and_by_their_tests() -> None
     assert clause(KNOWN) == "Fast lane not open in this repository"
     assert clause(KNOWN, change=ChangeOutline(tests_fail=True)) == "41 of 42 merged here, tests fail"
     assert clause(Evidence()) == "First change here, no record yet"
+    assert clause(Evidence(), change=ChangeOutline(files=2)) == "First change here, no findings"
+    found = ChangeOutline((finding(severity="low"),), files=2)
+    assert clause(Evidence(), change=found) == "First change here, 1 low finding"
     several = ChangeOutline(several_open=True)
     assert clause(Evidence(), change=several) == "New here, no record yet"
     assert clause(Evidence(), change=replace(several, tests_fail=True)) == "New here, tests fail"

@@ -87,6 +87,10 @@ def test_what_to_do_about_an_open_lane_follows_outcomes_and_audits_together_by_a
     advice = lane_words.open_advice(rows, AuditCount(answered, answered, bad, 0), 0.1)
     assert advice[0] == what
     assert why in advice[1]
+    doubted = lane_words.open_advice(rows, AuditCount(answered, answered, bad, 0), 0.1, hardly_tells=True)
+    decided = what in ("close it", "leave it open")
+    assert doubted[0] == (what if decided else "close it, or answer each of its audits")
+    assert ("we would not open it today" in doubted[1]) is not decided, "proof about the lane itself weighs more"
 
 
 def test_what_came_of_the_lane_is_said_with_its_bound_and_against_the_budget() -> None:

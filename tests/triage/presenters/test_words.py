@@ -243,19 +243,20 @@ def test_a_repository_that_moved_is_addressed_by_its_owner_and_name_of_today(tmp
         (Place(4, 9, "newest", "risk", 2, 2, 1), "4 of 9: the newest come first."),
         (
             Place(4, 9, "need", "unknown", 5, 5, 1),
-            "4 of 9: need 5 as wherever the chance is unknown; 1 calendar day here.",
+            "4 of 9 in this list: need 5 of 9 as wherever the chance is unknown; 1 calendar day here.",
         ),
         (
             Place(4, 9, "need", "chance", 3, 5, 44),
-            "4 of 9: need 3 from its chance, with its waiting 5: 44 calendar days here.",
+            "4 of 9 in this list: need 3 of 9 from its chance, and 2 more for waiting 44 calendar days.",
         ),
         (
             Place(4, 9, "need", "borrowed", 7, 7, 0),
-            "4 of 9: need 7 as such changes in other projects tell, since it has no score; first seen today.",
+            "4 of 9 in this list: need 7 of 9 as such changes in other projects tell, since it has no score; "
+            "first seen today.",
         ),
         (
             Place(4, 9, "need", "finding", 8, 8, 0),
-            "4 of 9: need 8 from its finding and its chance together; first seen today. "
+            "4 of 9 in this list: need 8 of 9 from its finding and its chance together; first seen today. "
             "No row goes before a finding only by waiting.",
         ),
     ],

@@ -27,7 +27,7 @@ from triage.access.sign_in import viewing
 from triage.context import present
 from triage.diff_page.facts import UNREADABLE, round_words, state_words, why_missing
 from triage.diff_page.page import DiffPage, Dismissals, change_page, comparison_page
-from triage.models import OwnRecord, Person
+from triage.models import AuditAnswer, OwnRecord, Person
 from triage.presenters.lists import hiding_audits
 from triage.presenters.peers import PeerView, opinion_view
 from triage.presenters.queue import queue as as_shown
@@ -41,6 +41,7 @@ from triage.presenters.queue.rows import ForgePlace, forge_place
 from triage.presenters.vouching import vouching_shown
 from triage.services import actions, snoozing
 from triage.services.lane_closures import bad_marks, newest_outcome, opening
+from triage.services.objections import naive
 from triage.services.own_name import own_records
 from triage.services.reading_times import note_opened
 from triage.views.inbox.queue import reading, wants_fragment
@@ -341,6 +342,7 @@ def _timeline(
         why = " ".join(visible(plain_sentence(reason)) for reason in told_reasons(judged.verdict)[:MOST_REASONS])
         words += f". {why}" if why else ""
         lines.append((judged.as_of, 1, TimelineLine(judged.as_of, "Sunstead", words, f"round {judged.round + 1}")))
+    lines += [(line.at, 2, line) for line in (_audit_lines(subject.uri) if with_notes else ())]
     records = own_records.newest_by_action(action.key for action in past)
     for action in past:
         sent = _sent_words(records.get(action.key))
@@ -350,6 +352,20 @@ def _timeline(
             (action.known_from, 2, TimelineLine(action.made_at, visible(action.actor.name), words, seen, action))
         )
     return [line for *_, line in sorted(lines, key=lambda line: line[:2])]
+
+
+def _audit_lines(uri: str) -> list[TimelineLine]:
+    """Return the answers of audits of a pull request, which only maintainers read."""
+    return [
+        TimelineLine(
+            naive(one.made_at),
+            visible(str(one.person)) if one.person else "an erased account",
+            f"answered its audit: {'would' if one.would_merge else 'would not'} have merged it as sent. "
+            f"{visible(one.because)}",
+            _seen_words(one.round, one.patch_id),
+        )
+        for one in AuditAnswer.objects.filter(pull_uri=uri).select_related("person")
+    ]
 
 
 def _sent_words(record: OwnRecord | None) -> str:

@@ -51,6 +51,7 @@ from triage.views.inbox.actions import acting_page
 from triage.views.lanes.lane_offers import (
     advise,
     figures_of,
+    hardly_tells,
     lane_address,
     may_be_opened,
     offer_token,
@@ -286,7 +287,9 @@ def _opened(
     is_open = state == "open"
     if is_open:
         shown["in_a_row"] = _in_a_row(snapshot, past.repository.key, now)
-    return {"opened": shown} | ({"advice": lane_words.open_advice(history, audit, past.budget)} if is_open else {})
+    if not is_open:
+        return {"opened": shown}
+    return {"opened": shown, "advice": lane_words.open_advice(history, audit, past.budget, hardly_tells())}
 
 
 def _in_a_row(snapshot: Snapshot, repository: str, now: datetime) -> str:

@@ -373,8 +373,9 @@ def _own_pull(snapshot: Snapshot, row: read.QueueRow, asked: tuple[Action, ...])
     place = rights.Place(order.index(row.uri) + 1, len(order), heard) if row.uri in order else None
     home = forge_place(read.forge_home(snapshot, row.uri, row.author.did, row.repository_key), settings.FORGE_PAGES)
     others = said.exclude(pk__in=[one.pk for one in asked])
+    findings = read.standing_findings(snapshot, [row.uri]).get(row.uri, ())
     return replace(
-        rights.own_pull(row, place, present(snapshot), asked),
+        rights.own_pull(row, place, present(snapshot), asked, findings),
         heard=heard,
         page=home,
         written=tuple(others[:WRITTEN_SHOWN]),

@@ -279,6 +279,14 @@ def test_a_decided_one_tells_its_lane_and_chance_only_once_its_audit_and_that_of
     assert re.search(r"60 % .*For a person", ben.get("/settled").text)
 
 
+def test_the_history_has_the_answer_of_an_audit_for_maintainers_alone(site: ActingSite, ben: Client) -> None:
+    answer(ben, site)
+    site.work()
+    words = "answered its audit: would have merged it as sent."
+    assert words in ben.get(f"/history/{NEXT}").content.decode()
+    assert words not in Client().get(f"/history/{NEXT}").content.decode()
+
+
 def test_the_answer_is_kept_with_its_odds(site: ActingSite, ben: Client) -> None:
     answer(ben, site, "no")
     site.work()
