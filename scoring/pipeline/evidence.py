@@ -218,7 +218,8 @@ class ChangedPeople:
     def to_read(self, rows: Rows, basis: str) -> Collection[Pair] | None:
         """Return the pairs to read when judging on this basis, None for everybody.
 
-        A new name of a person changes every pair with a path over that person.
+        A new name of a person changes every pair with a path over that person. An erasure strikes names from stored
+        rows, so after one everybody is read.
         """
         self._read_names = _name_hashes(rows)
         if basis != self._basis:
@@ -227,6 +228,9 @@ class ChangedPeople:
             return None
         size = max(len(self._judged_names), len(self._read_names))
         before, after = (np.pad(part, (0, size - len(part))) for part in (self._judged_names, self._read_names))
+        if ((after == 0) & (before != 0)).any():
+            self.pairs = None
+            return None
         renamed = np.flatnonzero(before != after)
         if len(renamed):
             self.add(rows.columns(PAIRS_WITH_PATHS_OVER, {"people": renamed.tolist()}))
