@@ -3,8 +3,8 @@
 Seeds, trust, marks, labels and features follow from the event log by set-based statements (derived.sql) or, for trust,
 by `scoring.trust`. Only rows that differ are written, and only people whose evidence may have changed are read again:
 of 20,000 a vouch or a pull request touches a few. The changed keys are held in memory beside the store. A process that
-begins, other rules, a pass that failed, and a change that touches more people than are worth telling apart have
-everybody read. Changes are noted once they are committed, so nobody is missed: at worst somebody is read in vain.
+begins, other rules, an erasure, a pass that failed, and a change that touches more people than are worth telling apart
+have everybody read. Changes are noted once they are committed, so nobody is missed: at worst somebody is read in vain.
 """
 
 from collections.abc import Collection, Mapping, Sequence
