@@ -30,7 +30,7 @@ from scoring.models.serving import Predictions
 from scoring.models.starter import BorrowedOrder
 from scoring.pipeline.stored import reason_codes
 from scoring.thresholds import Thresholds, check_unit
-from scoring.types import Circumstances, Content, Draw, Evidence, Verdict
+from scoring.types import Circumstances, Content, Draw, Evidence, Prediction, Verdict
 
 PURPOSE = b"audit draw\x00"  # the key serves other purposes too
 UNIT = 2.0**-64
@@ -133,6 +133,30 @@ class Pass:
     shadow: bool = False  # lanes are shown as what they would be
 
 
+class Basis(NamedTuple):
+    """All that a decision on an open pull request rests on besides the rules of the whole site.
+
+    By the same rules equal bases give equal rows but for `as_of`. `is_audited`: a draw can be made.
+    """
+
+    pull: Mapping[str, Any]  # a row of OPEN_PULLS
+    evidence: Evidence
+    around: Circumstances
+    thresholds: Thresholds
+    shadow: bool
+    is_audited: bool
+    prediction: Prediction | None
+    shown: Mapping[str, Any]  # columns that no decision rests on
+
+    @classmethod
+    def of(cls, scoring_pass: "Pass", pull: Mapping[str, Any], evidence: Evidence, around: Circumstances) -> "Basis":
+        """Gather it for one row of OPEN_PULLS."""
+        uri = pull["pull_uri"]
+        shown = {**scoring_pass.borrowed.columns(uri), "graph": scoring_pass.graph.get(uri)}
+        repository = (scoring_pass.thresholds, scoring_pass.shadow, scoring_pass.sampler is not None)
+        return cls(pull, evidence, around, *repository, scoring_pass.predictions.changes.get(uri), shown)
+
+
 def verdict_columns(scoring_pass: Pass, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
     probability = verdict.estimate.probability
     return {
@@ -152,16 +176,15 @@ def verdict_columns(scoring_pass: Pass, evidence: Evidence, verdict: Verdict) ->
     }
 
 
-def decide_pull(
-    scoring_pass: Pass, pull: Mapping[str, Any], evidence: Evidence, around: Circumstances
-) -> dict[str, Any]:
-    """Judge one row of OPEN_PULLS; return a row of `current_decisions`.
+def decide_pull(scoring_pass: Pass, basis: Basis) -> dict[str, Any]:
+    """Judge one open pull request; return a row of `current_decisions`.
 
     A change that is fast-laned but for the audit is drawn here.
     """
+    pull = basis.pull
     named = {name: pull[name] for name in ("pull_uri", "repository_id", "record_cid", "round", "patch_id", "own")}
-    around = replace(around, judged_round=pull["round"])  # they were read later, perhaps of a newer round
-    inputs = _build_inputs(scoring_pass, pull, evidence, around)
+    around = replace(basis.around, judged_round=pull["round"])  # they were read later, perhaps of a newer round
+    inputs = _build_inputs(scoring_pass, basis, around)
     verdict = judge_inputs(inputs)
     if any(reason.code == "audit_not_drawn" for reason in verdict.reasons):
         inputs = replace(inputs, circumstances=replace(around, draw=_draw(scoring_pass, pull)))
@@ -171,8 +194,7 @@ def decide_pull(
         "content_risk": inputs.content and inputs.content.risk,
         "thresholds": to_json(inputs.thresholds),
         "inputs": to_json(inputs),
-        **scoring_pass.borrowed.columns(pull["pull_uri"]),
-        "graph": scoring_pass.graph.get(pull["pull_uri"]),
+        **basis.shown,
     }
     return named | columns | verdict_columns(scoring_pass, inputs.evidence, verdict)
 
@@ -191,11 +213,12 @@ def _draw(scoring_pass: Pass, pull: Mapping[str, Any]) -> Draw | None:
     return scoring_pass.sampler.draw(round_key, pull["repository_id"], estimated)
 
 
-def _build_inputs(scoring_pass: Pass, pull: Mapping[str, Any], evidence: Evidence, around: Circumstances) -> Inputs:
+def _build_inputs(scoring_pass: Pass, basis: Basis, around: Circumstances) -> Inputs:
+    pull = basis.pull
     return Inputs(
-        evidence=evidence,
+        evidence=basis.evidence,
         content=read_content(pull) if pull["state"] else None,
-        thresholds=scoring_pass.thresholds,
+        thresholds=basis.thresholds,
         prior=scoring_pass.policy.prior,
         strength=scoring_pass.policy.strength,
         measure=scoring_pass.policy.measure,
@@ -203,7 +226,7 @@ def _build_inputs(scoring_pass: Pass, pull: Mapping[str, Any], evidence: Evidenc
         gate_version=GATE_VERSION,
         review_version=pull["review_version"],
         circumstances=around,
-        prediction=scoring_pass.predictions.changes.get(pull["pull_uri"]),
+        prediction=basis.prediction,
     )
 
 
@@ -278,7 +301,7 @@ COMPARED = "lane, model_version, trust_measure, cases, reasons, probability"
 CURRENT_SCORES = f"""
 select contributor_id, repository_id, {COMPARED} from current_scores where contributor_id in (select unnest(?))
 """
-CURRENT_DECISIONS = f"select {', '.join(JUDGED)} from current_decisions"
+CURRENT_DECISIONS = f"select {', '.join(JUDGED)} from current_decisions where pull_uri in (select unnest(?))"
 LAST_DECISIONS = f"""
 select pull_uri, record_cid, round, patch_id, inputs, score_id, {COMPARED} from scores
 where pull_uri in (select unnest(?))
@@ -304,7 +327,7 @@ def append_decisions(txn: Transaction, scoring_pass: Pass, pulls: Sequence[Row])
 
 def _changed_decisions(txn: Transaction, pulls: Sequence[Row]) -> Iterator[tuple[Row, str]]:
     """Yield the decisions that differ from the last one on the pull request, each with its id."""
-    current = {tuple(row.values()) for row in txn.rows(CURRENT_DECISIONS)}
+    current = {tuple(row.values()) for row in txn.rows(CURRENT_DECISIONS, [[row["pull_uri"] for row in pulls]])}
     others = [row for row in pulls if tuple(row[name] for name in JUDGED) not in current]
     if not others:
         return

@@ -3,8 +3,8 @@
 Seeds, trust, marks, labels and features follow from the event log by set-based statements (derived.sql) or, for trust,
 by `scoring.trust`. Only rows that differ are written, and only people whose evidence may have changed are read again:
 of 20,000 a vouch or a pull request touches a few. The changed keys are held in memory beside the store. A process that
-begins, other rules, a pass that failed, and a change that touches more people than are worth telling apart have
-everybody read. Changes are noted once they are committed, so nobody is missed: at worst somebody is read in vain.
+begins, other rules, an erasure, a pass that failed, and a change that touches more people than are worth telling apart
+have everybody read. Changes are noted once they are committed, so nobody is missed: at worst somebody is read in vain.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -218,7 +218,8 @@ class ChangedPeople:
     def to_read(self, rows: Rows, basis: str) -> Collection[Pair] | None:
         """Return the pairs to read when judging on this basis, None for everybody.
 
-        A new name of a person changes every pair with a path over that person.
+        A new name of a person changes every pair with a path over that person. An erasure strikes names from stored
+        rows, so after one everybody is read.
         """
         self._read_names = _name_hashes(rows)
         if basis != self._basis:
@@ -227,6 +228,9 @@ class ChangedPeople:
             return None
         size = max(len(self._judged_names), len(self._read_names))
         before, after = (np.pad(part, (0, size - len(part))) for part in (self._judged_names, self._read_names))
+        if ((after == 0) & (before != 0)).any():
+            self.pairs = None
+            return None
         renamed = np.flatnonzero(before != after)
         if len(renamed):
             self.add(rows.columns(PAIRS_WITH_PATHS_OVER, {"people": renamed.tolist()}))

@@ -4,8 +4,9 @@ A pass reads first, judges outside any lock, then writes scores of people in gro
 position in one transaction: a pass that was killed is repeated and finds the people whom it wrote before unchanged. Its
 position is the number of the inputs that it read, so later changes leave work for the next pass. Seeds, trust, labels
 and features are rebuilt first, and people are judged again only where their evidence has another fingerprint than at
-their last judgement (`scoring.pipeline.evidence`). `scores` gets a row where a judgement changed in substance
-(`scoring.pipeline.decisions`); the tables `current_*` always hold what a pass over everything would write.
+their last judgement (`scoring.pipeline.evidence`), pull requests only where the basis of their decision is another
+one than at the last pass. `scores` gets a row where a judgement changed in substance (`scoring.pipeline.decisions`);
+the tables `current_*` always hold what a pass over everything would write.
 
 A pass judges by the settings, the serving model, the starter model and the thresholds that follow from them. Model
 files are read once and cached; the next pass finds a new one without a restart.
@@ -33,6 +34,7 @@ from scoring.models.starter import Starter, StarterFile, borrow
 from scoring.pipeline.circumstances import STALE, Moment, read_attestation_states, read_circumstances
 from scoring.pipeline.decisions import (
     OPEN_PULLS,
+    Basis,
     Pass,
     append_decisions,
     append_draws,
@@ -81,6 +83,15 @@ class RuleSet:
         rules = [settings, version_of(self.served), GATE_VERSION]
         return hashlib.sha256(to_json(rules).encode()).hexdigest()[:16]
 
+    def basis(self, thresholds: Mapping[int, Thresholds], now: datetime) -> str:
+        """Hash what the judgements of a pass have in common: each person's fingerprint hashes this again.
+
+        Of 1,000 repositories the thresholds alone have 80 kB. What a model weighs moves with time: everybody is judged
+        anew once a day.
+        """
+        common = [self.judgement_version(), self.served and str(now.date()), thresholds_basis(thresholds)]
+        return hashlib.sha256(to_json(common).encode()).hexdigest()
+
     def pass_version(self) -> str:
         """Name all that a whole pass depends on: the rules of every judgement, starter model and graph network."""
         shown = (part.name for part in (self.starter, self.graph) if part is not None)
@@ -97,6 +108,8 @@ class RuleSet:
 
 
 CHANGED_PEOPLE: WeakKeyDictionary[Store, ChangedPeople] = WeakKeyDictionary()  # since the last pass over a store
+# The bases of its decisions by address, which hold for the next one unless that reads everybody again.
+DECIDED: WeakKeyDictionary[Store, Mapping[str, Basis]] = WeakKeyDictionary()
 
 INPUTS = "select position_seq from hops where name = 'inputs'"
 LATEST = timedelta(days=1)  # windows close and vouches age without any event
@@ -156,9 +169,8 @@ class _PassInputs:
     settled: int
     fingerprints: Mapping[Pair, str]
     evidence: Mapping[Pair, Evidence]  # of the people to judge
-    pulls: Mapping[str, Mapping[str, Any]]  # rows of OPEN_PULLS
-    author_evidence: Mapping[Pair, Evidence]  # of the authors of open pull requests
-    circumstances: Mapping[str, Circumstances]
+    bases: Mapping[str, Basis]  # of every decision
+    decided: Mapping[str, Basis]  # of the decisions that stand, if they are the same
 
 
 def _run_pass(store: Store, changed: ChangedPeople, rules: RuleSet, now: datetime, position: int) -> int:
@@ -166,10 +178,15 @@ def _run_pass(store: Store, changed: ChangedPeople, rules: RuleSet, now: datetim
     for keys in rebuild_tables(store, now, rules.policy):
         changed.add(keys)
     with store.read() as rows:
-        inputs = _read_inputs(rows, store.wall(), changed, rules, now, position)
+        decided = DECIDED.get(store, {})
+        inputs = _read_inputs(rows, store.wall(), changed, decided, rules, now, position)
     site = inputs.passes[0]
     scores = _judge_people(inputs)
-    decisions = _judge_pulls(inputs)
+    decisions = [
+        decide_pull(inputs.passes[basis.pull["repository_id"]], basis)
+        for uri, basis in inputs.bases.items()
+        if inputs.decided.get(uri) != basis
+    ]
     # What a transaction replaces stays in memory until its end.
     for begin in range(0, len(scores), GROUP):
         group = scores[begin : begin + GROUP]
@@ -181,24 +198,31 @@ def _run_pass(store: Store, changed: ChangedPeople, rules: RuleSet, now: datetim
         append_decisions(txn, site, decisions)
         txn.execute(DELETE_SCORES_WITHOUT_FEATURES)
         txn.execute("update current_scores set as_of = $now where as_of <> $now", {"now": site.now})
-        _replace(txn, "current_decisions", decisions)
+        _replace_decisions(txn, site, list(inputs.bases), decisions)
         txn.execute("update hops set position_seq = ?, ran_clock = ? where name = 'score'", [position, site.wall])
         notes = {"judged_by": rules.pass_version(), SETTLED: str(inputs.settled)}
         txn.upsert("meta", [{"key": key, "value": value} for key, value in notes.items()])
         scored = txn.value("select count(distinct contributor_id) from current_scores")
     changed.clear()
+    DECIDED[store] = inputs.bases
     return scored
 
 
 def _read_inputs(
-    rows: Rows, wall: datetime, changed: ChangedPeople, rules: RuleSet, now: datetime, position: int
+    rows: Rows,
+    wall: datetime,
+    changed: ChangedPeople,
+    decided: Mapping[str, Basis],
+    rules: RuleSet,
+    now: datetime,
+    position: int,
 ) -> _PassInputs:
     """Read the people whose evidence changed, the open pull requests, and the facts to judge both by."""
     policy, settings = rules.policy, read_settings(rows)
     settled, thresholds = _count_settled(rows), rules.thresholds(rows, settings, now)
-    # What a model weighs moves with time alone: everybody is judged anew once a day.
-    basis = to_json([rules.judgement_version(), rules.served and str(now.date()), thresholds_basis(thresholds)])
-    fingerprints = find_stale_people(rows, basis, changed.to_read(rows, basis))
+    among = changed.to_read(rows, basis := rules.basis(thresholds, now))
+    decided = {} if among is None else decided
+    fingerprints = find_stale_people(rows, basis, among)
     evidence = read_evidence(rows, fingerprints)
     pulls = {row["pull_uri"]: row for row in rows.rows(OPEN_PULLS)}
     authors = {uri: _author(row) for uri, row in pulls.items()}
@@ -220,26 +244,32 @@ def _read_inputs(
         )
         for number, theirs in thresholds.items()
     }
-    author_evidence = read_evidence(rows, set(authors.values()))
-    return _PassInputs(passes, settled, fingerprints, evidence, pulls, author_evidence, circumstances)
+    last = {_author(basis.pull): basis.evidence for basis in decided.values()}
+    kept = {pair: last[pair] for pair in last.keys() - set(among or ())}
+    theirs = kept | read_evidence(rows, set(authors.values()) - kept.keys())
+    bases = _find_bases(passes, pulls, theirs, circumstances)
+    return _PassInputs(passes, settled, fingerprints, evidence, bases, decided)
 
 
 def _author(pull: Mapping[str, Any]) -> Pair:
     return pull["author_id"], pull["repository_id"]
 
 
-def _judge_pulls(inputs: _PassInputs) -> list[dict[str, Any]]:
-    """Return a decision on each open pull request of a watched repository.
+def _find_bases(
+    passes: Mapping[int, Pass],
+    pulls: Mapping[str, Mapping[str, Any]],
+    evidence: Mapping[Pair, Evidence],
+    circumstances: Mapping[str, Circumstances],
+) -> dict[str, Basis]:
+    """Return the basis of a decision on each open pull request of a watched repository.
 
     An author who was erased meanwhile has no evidence, and a pull request that was closed meanwhile no circumstances.
     """
-    decisions = []
-    for uri, pull in inputs.pulls.items():
-        evidence, circumstances = inputs.author_evidence.get(_author(pull)), inputs.circumstances.get(uri)
-        repository = inputs.passes.get(pull["repository_id"])
-        if evidence is not None and circumstances is not None and repository is not None:
-            decisions.append(decide_pull(repository, pull, evidence, circumstances))
-    return decisions
+    return {
+        uri: Basis.of(passes[pull["repository_id"]], pull, evidence[_author(pull)], circumstances[uri])
+        for uri, pull in pulls.items()
+        if _author(pull) in evidence and uri in circumstances and pull["repository_id"] in passes
+    }
 
 
 def _judge_people(inputs: _PassInputs) -> list[dict[str, Any]]:
@@ -273,9 +303,9 @@ def _count_settled(rows: Rows) -> int:
     )
 
 
-def _replace(txn: Transaction, table: str, rows: list[dict[str, Any]]) -> None:
-    """Make a table of open pull requests hold these rows; replaced rows stay in memory until published."""
-    uris = [row["pull_uri"] for row in rows]
-    txn.execute(f"delete from {table} where pull_uri not in (select unnest(?::varchar[]))", [uris])
+def _replace_decisions(txn: Transaction, site: Pass, uris: list[str], rows: list[dict[str, Any]]) -> None:
+    """Write these rows and keep those of the other `uris`; replaced rows stay in memory until published."""
+    txn.execute("delete from current_decisions where pull_uri not in (select unnest(?::varchar[]))", [uris])
     for begin in range(0, len(rows), GROUP):
-        txn.exchange(table, rows[begin : begin + GROUP], ("pull_uri",))
+        txn.exchange("current_decisions", rows[begin : begin + GROUP], ("pull_uri",))
+    txn.execute("update current_decisions set as_of = $now where as_of <> $now", {"now": site.now})

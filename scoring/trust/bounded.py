@@ -106,30 +106,43 @@ def judge_few(incoming: Incoming, seeds: Integers, people: Integers, strength: f
     rate = _rates_beside(incoming, seeds, is_seed)
     whole = _Search(incoming, is_seed, rate, np.ones(len(is_seed)))
     steps, quarrel = whole.steps(people), incoming.denounces
-    matters = whole.read_inflows(steps, people)[quarrel.subject]
+    distance = whole.distances(steps)
+    matters = whole.read_inflows(steps, people, distance)[quarrel.subject]
+    if not matters.any():
+        nobody, nothing = np.zeros(len(people), dtype=np.int64), np.zeros(len(people))
+        return _told(whole, steps, people, (distance >= 0, distance), (nobody > 0, nobody, nothing, nothing + 1))
     wanted = np.unique(np.concatenate([people, quarrel.voucher[matters], quarrel.subject[matters]]))
-    steps = whole.steps(wanted) if matters.any() else steps
-    mass = np.zeros(len(is_seed))
+    steps, mass = whole.steps(wanted), np.zeros(len(is_seed))
     mass[wanted] = whole.mass(steps, wanted)
     first = FirstPassage(mass, trust_of(mass, incoming.parameters, is_seed), np.where(is_seed, 0, -1))
     weight, trusted, by_seed = weigh(quarrel, first, incoming.parameters)
     keep = share_left(weight * strength, mass)
     keep[by_seed] = 0.0
-    reached = whole.distances(steps)[people] >= 0
-    left = _Search(incoming, is_seed, rate, keep)
-    steps = left.steps(people) if matters.any() else steps
-    chain, ways = _strongest(left, steps, people)
+    reached, left = whole.distances(steps) >= 0, _Search(incoming, is_seed, rate, keep)
+    denounced, steps = (by_seed[people], trusted[people], weight[people], keep[people]), left.steps(people)
+    return _told(left, steps, people, (reached, left.distances(steps)), denounced)
+
+
+def _told(
+    search: "_Search",
+    steps: "Sequence[_Step]",
+    people: Integers,
+    reach: tuple[Marks, Integers],
+    denounced: tuple[Marks, Integers, Floats, Floats],
+) -> Few:
+    """Put together what a search found of `people`.
+
+    `reach` is of everybody: by vouches alone, and the distance; `denounced` holds the last four columns of `Few`.
+    """
+    chain, ways = _strongest(search, steps, people)
     return Few(
-        reached=reached,
-        mass=left.mass(steps, people),
-        distance=left.distances(steps)[people],
-        chain=chain,
-        dominator=_dominators(left, steps, people),
-        other_ways=ways,
-        by_seed=by_seed[people],
-        trusted_denouncers=trusted[people],
-        weight=weight[people],
-        keep=keep[people],
+        reach[0][people],
+        search.mass(steps, people),
+        reach[1][people],
+        chain,
+        _dominators(search, steps, people),
+        ways,
+        *denounced,
     )
 
 
@@ -180,24 +193,30 @@ class _Search:
     keep: Floats
 
     def steps(self, people: Integers) -> list[_Step]:
-        """Return the vouches of each hop on walks to `people`: all of the first L - 2, then what leads to them."""
+        """Return the vouches of each hop on walks to `people`: those of the first L - 2, then what leads to them.
+
+        Of the hop before the last two only vouches for people who lead on to them.
+        """
         incoming, hops = self.incoming, self.incoming.parameters.hops
         found, steps = self.is_seed.copy(), list[_Step]()
-        for _ in range(hops - 2):
-            leaves = np.zeros(len(incoming.rank), dtype=bool)
-            leaves[incoming.rank[incoming.vouches.places(np.flatnonzero(found))]] = True
-            steps.append(self._step(np.flatnonzero(leaves)))
-            found[steps[-1].reached] = True
         before = self._distinct(people, incoming.voucher[self._into(people)])
+        leads_on = np.zeros(len(found), dtype=bool)
+        leads_on[before], leads_on[incoming.voucher[self._into(before)]] = True, True
+        for hop in range(hops - 2):
+            places = incoming.vouches.places(np.flatnonzero(found))
+            if hop == hops - 3:
+                places = places[leads_on[incoming.vouches.subject[places]]]
+            steps.append(self._step(np.sort(incoming.rank[places])))
+            found[steps[-1].reached] = True
         for rows in (before, people)[-hops:]:
             places = self._into(rows)
             steps.append(self._step(places[found[incoming.voucher[places]]]))
             found[steps[-1].reached] = True
         return steps
 
-    def read_inflows(self, steps: Sequence[_Step], people: Integers) -> Marks:
+    def read_inflows(self, steps: Sequence[_Step], people: Integers, distance: Integers) -> Marks:
         """Mark everybody whose inflow the trust of `people` depends on: on the way there, and on ways back to them."""
-        read, network, distance = np.zeros(len(self.is_seed), dtype=bool), self.incoming.vouches, self.distances(steps)
+        read, network = np.zeros(len(self.is_seed), dtype=bool), self.incoming.vouches
         read[people] = True
         for step in steps:
             read[step.reached] = True

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ def standing(result: Result) -> dict[str, list[dict[str, Any]]]:
     return {table: result.rows(f"from {table} order by all") for table in STANDS}
 
 
-def check_full_pass_changes_nothing(result: Result) -> None:
+def check_full_pass_changes_nothing(result: Result, now: datetime = NOW) -> None:
     """Judge everyone and everything anew from nothing that was kept, at the same moment, and compare."""
     before = standing(result)
     history = result.value("select count(*) from scores")
@@ -64,7 +64,7 @@ def check_full_pass_changes_nothing(result: Result) -> None:
         for table in ("trust", "features", "labels", "seeds"):
             txn.execute(f"delete from {table}")
         txn.execute("update current_scores set fingerprint = null")
-    again(result, NOW)
+    again(result, now)
     assert standing(result) == before
     assert result.value("select count(*) from scores") == history
 

@@ -67,15 +67,11 @@ def test_the_current_rows_are_always_of_the_newest_pass(result: Result) -> None:
 def test_a_pass_that_died_before_its_last_commit_decided_nothing_and_is_repeated_once(
     result: Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    replace = scoring.pipeline.score._replace
-
-    def die(txn: object, table: str, rows: object) -> None:
-        if table == "current_decisions":
-            raise KeyboardInterrupt
-        replace(txn, table, rows)  # ty: ignore[invalid-argument-type]
+    def die(*given: object) -> None:
+        raise KeyboardInterrupt
 
     with monkeypatch.context() as broken:
-        broken.setattr(scoring.pipeline.score, "_replace", die)
+        broken.setattr(scoring.pipeline.score, "_replace_decisions", die)
         with pytest.raises(KeyboardInterrupt):
             take(result, settled("open"))
     assert sizes(result) == [3, 3, 0], "people are written in groups before"

@@ -21,7 +21,7 @@ from scoring.pipeline.evidence import TRUST_CACHES
 from scoring.pipeline.score import CHANGED_PEOPLE
 from scoring.trust.denounces import Denounced, judge_denounces
 from scoring.trust.first_passage import first_passage
-from scoring.trust.graph import Network, prepare
+from scoring.trust.graph import Edges, Network, prepare
 from scoring.trust.incremental import SeedSet, SeedSetTrust, TrustCache, find_changed_vouchers, replace_vouches
 from scoring.trust.table import Graph
 from scoring.types import Measure
@@ -130,37 +130,61 @@ def test_a_standing_holds_its_bits_while_the_networks_change() -> None:
     assert bits(standing.judged) == before
 
 
+def graph_among(present: list[int], said: dict[str, dict[tuple[int, int], float]]) -> Graph:
+    """A graph of these people, who are numbered otherwise than they stand."""
+    place = {person: number for number, person in enumerate(present)}
+    edges = {
+        kind: edges_of(
+            (place[one], place[other], weight)
+            for (one, other), weight in sorted(rows.items())
+            if one in place and other in place
+        )
+        for kind, rows in said.items()
+    }
+    merges = prepare(edges["merge"], len(present))
+    plain = graph_of(
+        edges["vouch"], edges["denounce"], len(present), Edges(merges.voucher, merges.subject, merges.weight)
+    )
+    position = np.full(max(present) + 1, -1)
+    position[present] = np.arange(len(present))
+    return replace(plain, contributor_ids=np.array(present), position=position)
+
+
 @given(st.integers(0, 2**32), parameters, st.sampled_from(["first_passage", "eigentrust"]))
-def test_seed_sets_that_ask_about_a_few_have_the_rows_of_a_run_from_nothing_after_every_change(
+def test_seed_sets_have_the_rows_of_a_run_from_nothing_after_every_change(
     key: int, flow: Parameters, measure: Measure
 ) -> None:
-    """Sparse graphs, in which most changes lead from few sets to few of the people whom these ask about."""
+    """Sparse graphs, in which most changes lead from few sets to few people; ten of these come and go."""
     draw, size, policy = random.Random(key), 40, Policy(parameters=flow, measure=measure)
     somebody, basis = partial(draw.randrange, size), (date(2026, 6, 1), policy)
-    said: dict[str, dict[tuple[int, int], float]] = {"vouch": {}, "denounce": {}}
+    stays, present = partial(draw.randrange, size - 10), list(range(size))
+    said: dict[str, dict[tuple[int, int], float]] = {"vouch": {}, "denounce": {}, "merge": {}}
     for kind, number in (("vouch", 70), ("denounce", 10)):
         said[kind] = {(somebody(), somebody()): draw.choice([1.0, 0.4]) for _ in range(number)}
-    sets = {number: SeedSet((somebody(),), tuple({somebody() for _ in range(4)})) for number in range(1, 12)}
+    said["merge"] = dict.fromkeys(draw.sample(sorted(said["vouch"]), 10), 1.0)
+    sets = {number: SeedSet((stays(),), tuple({stays() for _ in range(4)})) for number in range(1, 12)}
     sets[0] = SeedSet((0,))
-
-    def graph() -> Graph:
-        edges = {kind: edges_of((*pair, weight) for pair, weight in rows.items()) for kind, rows in said.items()}
-        return graph_of(edges["vouch"], edges["denounce"], size)
 
     def rows_of(parts: list[pa.Table]) -> dict[int, list[dict[str, object]]]:
         return {part["repository_id"][0].as_py(): part.to_pylist() for part in parts if len(part)}
 
     cache = TrustCache()
-    held = rows_of(cache.update(graph(), sets, basis)[0])
+    held = rows_of(cache.update(graph_among(present, said), sets, basis)[0])
     for _ in range(6):
-        rows = said[draw.choice(["vouch", "vouch", "denounce"])]
-        if draw.random() < 0.4:
+        rows = said[draw.choice(["vouch", "vouch", "vouch", "denounce", "merge"])]
+        if draw.random() < 0.2:
+            present = sorted(set(present) ^ {draw.randrange(size - 10, size)})
+        elif rows and draw.random() < 0.4:
             rows.pop(draw.choice(sorted(rows)), None)
         else:
-            rows[somebody(), somebody()] = draw.choice([1.0, 0.4])
-        parts, replaced = cache.update(graph(), sets, basis)
+            rows[draw.choice(sorted(said["vouch"])) if rows is said["merge"] else (somebody(), somebody())] = (
+                draw.choice([1.0, 0.4])
+            )
+        said["merge"] = {pair: weight for pair, weight in said["merge"].items() if pair in said["vouch"]}
+        graph = graph_among(present, said)
+        parts, replaced = cache.update(graph, sets, basis)
         held = {number: part for number, part in held.items() if number not in replaced} | rows_of(parts)
-        assert held == rows_of(TrustCache().update(graph(), sets, basis)[0])
+        assert held == rows_of(TrustCache().update(graph, sets, basis)[0])
 
 
 def test_a_vouch_that_ends_before_the_people_of_a_seed_set_leaves_its_trust_as_it_is() -> None:
@@ -174,9 +198,20 @@ def test_a_vouch_that_ends_before_the_people_of_a_seed_set_leaves_its_trust_as_i
     }
     cache = TrustCache()
     cache.update(graph_of(edges_of(chain), NONE, 8), sets, basis)
-    assert cache.update(graph_of(edges_of([*chain, (2, 7, 1.0)]), NONE, 8), sets, basis)[1] == [1, 3]
+    assert cache.update(graph_of(edges_of([*chain, (2, 7, 1.0)]), NONE, 8), sets, basis)[1] == []
     denounced = graph_of(edges_of([*chain, (2, 7, 1.0)]), edges_of([(2, 1, 0.5)]), 8)
     assert cache.update(denounced, sets, basis)[1] == [1, 3, 4], "whom it denounces is asked about"
+
+
+def test_a_further_vouch_of_somebody_busy_takes_from_the_others_alone() -> None:
+    basis = (date(2026, 6, 1), Policy(parameters=Parameters(transfer=0.5, budget=1.0)))
+    sets = {1: SeedSet((0,), (2,)), 2: SeedSet((0,), (5,)), 3: SeedSet((0,), (4,))}
+    vouches = [(0, 1, 1.0), (1, 2, 1.0), (0, 5, 1.0)]
+    cache = TrustCache()
+    cache.update(graph_of(edges_of(vouches), NONE, 6), sets, basis)
+    second = [*vouches, (1, 3, 1.0)]
+    assert cache.update(graph_of(edges_of(second), NONE, 6), sets, basis)[1] == []
+    assert cache.update(graph_of(edges_of([*second, (1, 4, 1.0)]), NONE, 6), sets, basis)[1] == [1, 3]
 
 
 @pytest.mark.parametrize(
