@@ -223,7 +223,7 @@ def test_after_an_opening_the_page_says_since_when_by_whom_and_what_it_let_throu
     page = text(ben)
     assert "The fast lane is open, estimated Estimated, open" in page
     assert "Open since 20 Nov 2026, by ben.example" in page
-    assert "It starts at 60 %, estimated, not certified." in page
+    assert "It starts at 60 %, estimated, not certified: the lowest chance that passes" in page
     assert "more than 23.9 % are bad, since so few cases cannot prove less against your budget of 5 %" in page
     for others in ("How much would go through", "spared you", "What it would have done in the last 30 days"):
         assert others not in page, "an open lane shows its own figures alone"
