@@ -28,10 +28,18 @@ if TYPE_CHECKING:
 
 ROWS_FILE, FOUND, RESULT = "rows.parquet", "found", "features.parquet"
 DID = "case when starts_with(c.did, 'did:plc:') then 'did:plc:' else 'did:web:' end || c.contributor_id"
+# Whole authors, or whole repositories, in an order drawn by their hash, cut where a shard is full: none holds more than
+# its part of the cases and the last that went in.
+SHARDS = """
+select {of}, ((sum(n) over (order by hash({of}), {of}) - n) * {{shards}} // sum(n) over ())::integer as shard
+from (select {of}, count(*) as n from cases group by all)
+"""
 # {shard}: that of the author. Each author's rows name the author, so that a few can be computed anew as a check.
 EXPORT = f"""
 with placed as (
-  select *, rowid as place, hash(author_id) % {{shards}} as shard from cases
+  select c.*, c.rowid as place, a.shard, r.shard as repository_shard
+  from cases c join ({SHARDS.format(of="author_id")}) a using (author_id)
+  join ({SHARDS.format(of="repository_id")}) r using (repository_id)
 ), authors as (
   select distinct author_id, shard from placed
 ), asked as (
@@ -56,23 +64,22 @@ with placed as (
   from trust_slices t join asked a on a.author_id = t.contributor_id and a.repository_id = t.repository_id
 )
 select 'cases' as of_table, {HASHED.format("key")} as key, place, author_id as of_author,
-  repository_id as of_repository, shard::integer as author_shard,
-  (hash(repository_id) % {{shards}})::integer as repository_shard,
-  columns(* exclude (key, place, shard)) as 'cases__\\0'
+  repository_id as of_repository, shard as author_shard, repository_shard,
+  columns(* exclude (key, place, shard, repository_shard)) as 'cases__\\0'
 from placed
 union all by name
-select 'contributors' as of_table, author_id as of_author, shard::integer as author_shard, masked as contributors__did,
+select 'contributors' as of_table, author_id as of_author, shard as author_shard, masked as contributors__did,
   contributor_id as contributors__contributor_id, did_created_at as contributors__did_created_at
 from told
 union all by name
-select 'slice_dates' as of_table, a.shard::integer as author_shard, d.repository_id as slice_dates__repository_id,
+select 'slice_dates' as of_table, a.shard as author_shard, d.repository_id as slice_dates__repository_id,
   d.as_of as slice_dates__as_of
 from slice_dates d join (select distinct shard, repository_id from asked) a using (repository_id)
 """
 SIDES = {"comments": "told_comments", "ci_runs": "told_runs", "signals": "told_signals", "trust_slices": "told_slices"}
 SIDE = """
 union all by name
-select '{table}' as of_table, of_author, shard::integer as author_shard,
+select '{table}' as of_table, of_author, shard as author_shard,
   columns(* exclude (of_author, shard)) as '{table}__\\0'
 from {source}
 """

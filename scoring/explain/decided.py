@@ -30,6 +30,7 @@ Params = Mapping[str, Param]
 LONGEST = 42  # characters that a row of the queue shows uncut
 LONGEST_REASON = 140  # of the whole sentence
 EVEN = 0.5  # a chance below it, not the record beside it, is what puts an author with a record ahead in the queue
+FAR_BELOW = 0.3  # or a chance that is so much lower than the share of the record that stayed clean
 MANY_FILES = 10  # number of files from which it is named instead of the lines
 TOUCHED: Mapping[str, str] = {
     "ci": "CI",
@@ -81,7 +82,7 @@ def decided(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHIN
     if change.own:
         return fit(f"Author may push; {addition}" if addition else "Its author may push here")
     if not evidence.settled_here:
-        return fit(_newcomer_clause(evidence, change, addition))
+        return fit(_newcomer_clause(verdict, evidence, change, addition))
     return next(iter(_clauses(verdict, OF_LANE)), "") or fit(_known_author_clause(verdict, evidence, change, exact))
 
 
@@ -97,7 +98,9 @@ def _known_author_clause(verdict: Verdict, evidence: Evidence, change: ChangeOut
     """Say what keeps an author with a record out of the fast lane, or what brings them into it."""
     reasons, is_fast = {reason.code: reason.params for reason in verdict.reasons}, verdict.lane is Lane.FAST_LANE
     probability, cases = verdict.estimate.probability, evidence.clean + evidence.not_clean
-    if cases and probability is not None and probability < EVEN:
+    usual = evidence.clean / cases if cases else 0.0
+    has_lane = "below_fast_lane" in reasons
+    if cases and probability is not None and probability < (EVEN if has_lane else max(EVEN, usual - FAR_BELOW)):
         chance = percent(probability)
         return f"Chance {chance}, tests fail" if change.tests_fail else _low_chance(chance, verdict.factors, evidence)
     if below := reasons.get("below_fast_lane"):
@@ -293,7 +296,7 @@ def _place(file: str | None, line: int | None) -> str:
     return "" if file is None else visible(file) + ("" if line is None else f":{line}")
 
 
-def _newcomer_clause(evidence: Evidence, change: ChangeOutline, addition: str) -> str:
+def _newcomer_clause(verdict: Verdict, evidence: Evidence, change: ChangeOutline, addition: str) -> str:
     """Say that nothing of the author is settled here yet, and add another fact where there is one."""
     cases = evidence.clean + evidence.not_clean
     if not addition and cases and not evidence.waiting:
@@ -301,7 +304,9 @@ def _newcomer_clause(evidence: Evidence, change: ChangeOutline, addition: str) -
     # No number, because a further pull request would change the words of all the author's rows.
     new = "New here" if change.several_open else "First change here"
     first = f"{evidence.waiting} merged here, too new to count" if evidence.waiting else new
-    addition = addition or ("" if evidence.waiting else _findings_count(change) or "no record yet")
+    if not addition and not evidence.waiting:
+        is_low = (verdict.estimate.probability or 1.0) < EVEN  # "no findings" beside a low chance would belie it
+        addition = "no record yet" if is_low else _findings_count(change) or "no record yet"
     return f"{first}, {addition}" if addition else first
 
 

@@ -1,6 +1,7 @@
 """Any history in any number of shards gives the features of the one query: the tasks alone, without an engine."""
 
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -61,6 +62,24 @@ def test_any_history_in_any_number_of_shards_gives_the_features_of_the_one_query
     rows: Rows, cases: list[Case], shards: int
 ) -> None:
     assert differing_values(rows, cases, shards) == 0
+
+
+@given(cases=histories(), shards=st.integers(1, 5))
+def test_no_shard_holds_more_than_its_part_and_the_last_author_or_repository_that_went_in(
+    rows: Rows, cases: list[Case], shards: int
+) -> None:
+    place(rows, cases)
+    prepare_slices(rows)
+    rows.rows(EMPTY)
+    with tempfile.TemporaryDirectory() as folder:
+        export(rows, Path(folder) / "rows.parquet", shards)
+        exported = pq.read_table(Path(folder) / "rows.parquet")
+    placed = exported.filter(pc.field("of_table") == "cases").to_pylist()
+    for column, of in (("author_shard", "of_author"), ("repository_shard", "of_repository")):
+        held = Counter(row[column] for row in placed)
+        largest = max(Counter(row[of] for row in placed).values(), default=0)
+        assert held.keys() <= set(range(shards))
+        assert max(held.values(), default=0) <= len(placed) / shards + largest
 
 
 def test_openings_at_one_microsecond_count_each_other_also_where_a_shard_has_only_one_of_them(rows: Rows) -> None:

@@ -121,6 +121,10 @@ def test_people_are_told_apart_by_their_record_here_and_by_their_tests() -> None
     assert clause(Evidence(), change=ChangeOutline(files=2)) == "First change here, no findings"
     found = ChangeOutline((finding(severity="low"),), files=2)
     assert clause(Evidence(), change=found) == "First change here, 1 low finding"
+    prediction = Prediction(Estimate(0.06, 0.0, 0.4, 9), (), "m")
+    low = judge_change(Evidence(), CLEAR, ORDINARY, Thresholds(t_low=0.3), 0.55, 5.0, prediction)
+    assert decided(low, Evidence(), ChangeOutline(files=2)) == "First change here, no record yet"
+    assert decided(low, Evidence(clean=3), ChangeOutline(files=2)) == "New here; 3 of 3 went well elsewhere"
     several = ChangeOutline(several_open=True)
     assert clause(Evidence(), change=several) == "New here, no record yet"
     assert clause(Evidence(), change=replace(several, tests_fail=True)) == "New here, tests fail"
@@ -133,10 +137,11 @@ def test_people_are_told_apart_by_their_record_here_and_by_their_tests() -> None
     [
         (0.42, False, "Chance 42 %, though 41 of 42 clean"),
         (0.42, True, "Chance 42 %, tests fail"),
-        (0.5, False, "Fast lane not open in this repository"),
+        (0.57, False, "Chance 57 %, though 41 of 42 clean"),
+        (0.7, False, "Fast lane not open in this repository"),
     ],
 )
-def test_a_chance_below_even_is_named_before_the_good_record_that_it_belies(
+def test_a_chance_below_even_or_far_below_the_record_is_named_before_it(
     probability: float, tests_fail: bool, words: str
 ) -> None:
     prediction = Prediction(Estimate(probability, 0.2, 0.8, 42), (), "m")
