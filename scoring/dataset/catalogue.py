@@ -64,7 +64,7 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature(
         "merge_rate_here",
-        "the share of theirs that was merged in this repository, drawn to the usual one where few are settled",
+        "the share of their pull requests merged here, drawn towards the usual one where few are settled",
         "0 to 1",
         1,
         "push-holder",
@@ -78,14 +78,14 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature(
         "merge_rate_elsewhere",
-        "the share of theirs that was merged elsewhere, drawn to the usual one where few are settled",
+        "the share of their pull requests merged elsewhere, drawn towards the usual one where few are settled",
         "0 to 1",
         1,
         "push-holder",
     ),
     Feature(
         "close_without_merge_ratio",
-        "the share of theirs that was not merged, drawn to the usual one where few are settled",
+        "the share of their pull requests not merged, drawn towards the usual one where few are settled",
         "0 to 1",
         -1,
         "push-holder",

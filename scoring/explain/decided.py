@@ -71,7 +71,7 @@ SETTLES_CLAIM = "A maintainer who says that it was merged takes it out of the in
 def decided(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHING_KNOWN, exact: bool = False) -> str:
     """Return the decisive clause of a judgement, in at most LONGEST characters and without a full stop.
 
-    `exact` names the fast lane's threshold and who objects, for maintainers.
+    `exact` names who objects, and the fast lane's threshold where the chance is not too low for it by far.
     """
     if clauses := _causes(verdict, evidence, change):
         return _objection_words(verdict) if exact and clauses[0] == A_PERSON_ASKED_FOR else clauses[0]
@@ -82,7 +82,7 @@ def decided(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHIN
     if change.own:
         return fit(f"Author may push; {addition}" if addition else "Its author may push here")
     if not evidence.settled_here:
-        return fit(_newcomer_clause(verdict, evidence, change, addition))
+        return fit(_newcomer_clause(evidence, change, addition))
     return next(iter(_clauses(verdict, OF_LANE)), "") or fit(_known_author_clause(verdict, evidence, change, exact))
 
 
@@ -100,7 +100,12 @@ def _known_author_clause(verdict: Verdict, evidence: Evidence, change: ChangeOut
     probability, cases = verdict.estimate.probability, evidence.clean + evidence.not_clean
     usual = evidence.clean / cases if cases else 0.0
     has_lane = "below_fast_lane" in reasons
-    if cases and probability is not None and probability < (EVEN if has_lane else max(EVEN, usual - FAR_BELOW)):
+    if (
+        not is_fast
+        and cases
+        and probability is not None
+        and probability < (EVEN if has_lane else max(EVEN, usual - FAR_BELOW))
+    ):
         chance = percent(probability)
         return f"Chance {chance}, tests fail" if change.tests_fail else _low_chance(chance, verdict.factors, evidence)
     if below := reasons.get("below_fast_lane"):
@@ -296,7 +301,7 @@ def _place(file: str | None, line: int | None) -> str:
     return "" if file is None else visible(file) + ("" if line is None else f":{line}")
 
 
-def _newcomer_clause(verdict: Verdict, evidence: Evidence, change: ChangeOutline, addition: str) -> str:
+def _newcomer_clause(evidence: Evidence, change: ChangeOutline, addition: str) -> str:
     """Say that nothing of the author is settled here yet, and add another fact where there is one."""
     cases = evidence.clean + evidence.not_clean
     if not addition and cases and not evidence.waiting:
@@ -304,9 +309,8 @@ def _newcomer_clause(verdict: Verdict, evidence: Evidence, change: ChangeOutline
     # No number, because a further pull request would change the words of all the author's rows.
     new = "New here" if change.several_open else "First change here"
     first = f"{evidence.waiting} merged here, too new to count" if evidence.waiting else new
-    if not addition and not evidence.waiting:
-        is_low = (verdict.estimate.probability or 1.0) < EVEN  # "no findings" beside a low chance would belie it
-        addition = "no record yet" if is_low else _findings_count(change) or "no record yet"
+    if not addition and not evidence.waiting:  # no word that follows the chance: an audit may hide it
+        addition = _findings_count(change) if change.findings else "no record yet"
     return f"{first}, {addition}" if addition else first
 
 

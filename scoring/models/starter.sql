@@ -18,8 +18,7 @@ with ended as (
 )
 select key, merges::double as merged_here, (outcomes - merges)::double as refused_here,
   (opened - outcomes)::double as open_here,
-  additions::double + deletions as lines_changed, deletions::double as lines_deleted,
-  files_touched::double as files_touched, additions / nullif(additions::double + deletions, 0) as share_added,
-  touches_tests::double as touches_tests, docs_only::double as docs_only,
-  touches_sensitive::double as touches_sensitive
+  sent_additions::double + sent_deletions as lines_changed, sent_deletions::double as lines_deleted,
+  sent_files::double as files_touched, sent_additions / nullif(sent_additions::double + sent_deletions, 0) as share_added,
+  sent_tests::double as touches_tests, sent_docs::double as docs_only, sent_sensitive::double as touches_sensitive
 from asked join counted using (key) order by opened_at, key

@@ -63,7 +63,7 @@ def hide_row(row: QueueRow, audit: DueAudit) -> QueueRow:
     words = {CLAUSES[one.code](one.params).lower() for one in telling}
 
     def tells(part: str) -> bool:
-        return part.lower() in words or (bool(telling) and part.lower().startswith("chance "))
+        return part.lower() in words or part.lower().startswith("chance ")
 
     first = CHANCE_HIDDEN if tells(row.decided) else row.decided
     rest = [part for part in row.sentence.split("; ")[1:] if not tells(part)]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple, get_args
 
@@ -158,7 +159,7 @@ def longest_waiting(rows: Rows, query: QueueQuery) -> str | None:
     """The at-uri of what has waited longest for a maintainer, push-holders' own apart; None where nothing waits."""
     groups = _listed(rows, query, _watched(rows)).items()
     found = [(group.oldest, group.longest) for key, group in groups if key != "own" and group.oldest]
-    return min(found)[1] if found else None
+    return min(found, key=itemgetter(0))[1] if found else None  # of the same age the first in the inbox
 
 
 def queue_order(rows: Rows, query: QueueQuery) -> tuple[str, ...]:

@@ -85,10 +85,10 @@ def _waiting(told: Told) -> Iterator[str]:
     if told.snoozed[0]:
         yield "Snoozed: {:,}, {:,} of them flagged.".format(*told.snoozed)
     if told.oldest is not None:
-        yield f"The longest wait is {age_words(told.oldest.opened_at, told.now)}: {_line(told, told.oldest)}"
+        yield f"The oldest waits for {age_words(told.oldest.opened_at, told.now)}: {_line(told, told.oldest)}"
     first = [group.oldest_first_timer for group in told.queue.groups if group.key != "own" and group.oldest_first_timer]
     if first:
-        yield f"The longest wait of a first-timer is {age_words(min(first), told.now)}."
+        yield f"The oldest by a first-timer waits for {age_words(min(first), told.now)}."
 
 
 def _new(told: Told) -> Iterator[str]:

@@ -119,6 +119,7 @@ def _tenths(shares: Sequence[float]) -> tuple[float, float]:
     return low / 10, high / 10
 
 
+FEWEST_OF_EACH = 10  # below it an AUC without skill differs from a half by more than a real order would
 WIDEST = 0.3  # of a band of honest scores: by a wider one any score looks honest
 
 
@@ -216,6 +217,12 @@ def tells_apart(label: ShownLabel) -> bool:
     """Return whether the score ordered the backtest's pull requests of outsiders better than luck would."""
     outside = label.groups[0]
     return outside.auc is not None and 0 < outside.bad < outside.n and outside.auc - 0.5 > _no_skill(outside)
+
+
+def is_without_order(label: ShownLabel) -> bool:
+    """Return whether a backtest of FEWEST_OF_EACH clean and bad ones by outsiders found no order."""
+    outside = label.groups[0]
+    return min(outside.bad, outside.n - outside.bad) >= FEWEST_OF_EACH and not tells_apart(label)
 
 
 def _no_skill(group: ShownGroup) -> float:

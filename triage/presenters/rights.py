@@ -8,16 +8,16 @@ from datetime import datetime
 from typing import Any, Literal
 
 from scoring.explain.decided import OF_CONTENT
-from scoring.explain.findings import finding_name
 from scoring.explain.sentences import own_sentence
 from scoring.formatting import visible
 from scoring.pipeline.stored import CLAIMS
 from scoring.queries.people.contributors import PROVISIONAL_BELOW
 from scoring.queries.read import ContributorPage, QueueRow, Stored
-from scoring.types import Estimate, Lane, ShownFinding
+from scoring.types import Estimate, Lane
 from triage.models import Action
 from triage.presenters.contributor import RecordRow, record_view, record_words
 from triage.presenters.queue.pills import Pill, pill
+from triage.presenters.queue.review import NoteGroup
 from triage.presenters.queue.rows import ForgePlace
 from triage.presenters.text import age_words, interval_sentence, missing_evidence
 
@@ -121,7 +121,6 @@ class TableView:
 
 
 WHAT_IT_HOLDS = frozenset({"high_flag", "content_risk_high", "content_risk_above"})
-FOUND_SHOWN = 10  # findings of one pull request, the strongest
 NOTHING_HELPS = "Nothing is missing from your side. If a reason is wrong, object."
 SEALED = "A person reads it before anything is said about it."
 ASKED = "A maintainer wrote last. Send a new round, or answer on Tangled."
@@ -186,7 +185,7 @@ class OwnPull:
     page: ForgePlace | None = None
     written: tuple[Action, ...] = ()
     written_count: int = 0
-    found: tuple[str, ...] = ()  # by scanners and reviewers, each with its place
+    found: tuple[str, ...] = ()  # by scanners and reviewers, strongest first, with the place
 
     @property
     def asks_changes(self) -> bool:
@@ -227,7 +226,7 @@ def own_pull(
     place: Place | None,
     now: datetime,
     asked: Sequence[Action] = (),
-    findings: Sequence[ShownFinding] = (),
+    notes: Sequence[NoteGroup] = (),
 ) -> OwnPull:
     """Return where one stands, why, and what its author can do; without the thresholds, which are the maintainers'.
 
@@ -250,15 +249,8 @@ def own_pull(
         missing_evidence(row.verdict, row.path, row.content_risk is not None),
         tuple(_helps(row)) or (NOTHING_HELPS,),
         tuple(asked),
-        found=tuple(map(_found, findings[:FOUND_SHOWN])),
+        found=tuple(f"{group.first.kind}: {group.place}" for group in notes),
     )
-
-
-def _found(finding: ShownFinding) -> str:
-    """Name a finding and its place."""
-    name = finding_name(finding.scanner, finding.rule, finding.type)
-    line = "" if finding.line is None else f", line {finding.line:,}{' (removed)' if finding.removed else ''}"
-    return f"{name} in {visible(finding.file)}{line}" if finding.file else name
 
 
 def steps_of(row: QueueRow, now: datetime) -> tuple[Step, ...]:

@@ -391,7 +391,7 @@ def interval_sentence(estimate: Estimate, whose: str = "theirs") -> str:
     if estimate.probability is None:
         return "No settled pull request yet, so there is no number. Unknown is not bad: a person looks, as usual."
     basis = f"from {things(estimate.cases, 'settled pull request')} like {whose}"
-    basis = basis if estimate.cases else "a guess: none like it has settled"
+    basis = basis if estimate.cases else "a guess: nothing like it has settled"
     return (
         f"About {percent(estimate.probability)} of changes like {whose} stay clean "
         f"(95 % interval {percent_interval(estimate.low, estimate.high)}, {basis})."
@@ -409,7 +409,7 @@ PLACES: Mapping[str, str] = {
     "changed": "it changed after an approval, and those come first",
     "turn": "every third place goes to the first-timer who has waited longest, and that is this one",
     "author": "its author has the next word, and those come last",
-    "oldest": "the longest wait comes first",
+    "oldest": "the oldest come first",
     "newest": "the newest come first",
     "lowest": "the lowest chances come first",
 }

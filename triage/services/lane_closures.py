@@ -19,6 +19,7 @@ from ingest.atproto.syntax import MalformedDid, parse_did
 from ingest.store.snapshots import Snapshot
 from scoring.explain.decided import CLAUSES, joined
 from scoring.formatting import visible, visible_name
+from scoring.pipeline.stored import CLAIMS
 from scoring.queries import read
 from scoring.queries.read import Closure, GroupKey, Queue, QueueGroup, QueueRow, closed_because
 from scoring.types import Lane, Reason
@@ -151,7 +152,7 @@ def lowered(found: Queue, closures: Sequence[Closure]) -> Queue:
     if not moved:
         return replace(found, groups=tuple(groups[group.key] for group in found.groups))
     waiting = groups.get("normal_queue") or QueueGroup("normal_queue", (), 0, None, None)
-    ages = [row.opened_at for row in moved if not row.on_author]
+    ages = [row.opened_at for row in moved if not (row.on_author or row.claim == CLAIMS["unverified"])]
     groups["normal_queue"] = replace(
         waiting,
         rows=(*moved, *waiting.rows),

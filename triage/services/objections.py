@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
@@ -144,8 +144,16 @@ def wish(did: str, left_out: bool, source: str, by: Person | None, now: datetime
         put("leaderboard_wish", f"leaderboard_wish:{change.pk}", {"did": did}, now)
 
 
-def sentences(did: str, pull_uri: str, repo_key: str, repository: str) -> tuple[str, ...]:
-    """Say who objected to a decision or to its author's scores, and the state of each objection.
+class Spoken(NamedTuple):
+    """An objection beside a change: who spoke and when, the beginning of the text, and what came of it."""
+
+    who: str
+    text: str
+    state: str
+
+
+def spoken_about(did: str, pull_uri: str, repo_key: str, repository: str) -> tuple[Spoken, ...]:
+    """Return who objected to a decision or to its author's scores, and the state of each objection.
 
     The newest five, each with the beginning of its text. `repository` is the name of the one with `repo_key`.
     """
@@ -153,7 +161,7 @@ def sentences(did: str, pull_uri: str, repo_key: str, repository: str) -> tuple[
         return ()
     subject = Q(pull_uri=pull_uri) | Q(pull_uri="", repo_key__in=(repo_key, ""))
     objections = Objection.objects.filter(subject, did=did).order_by("-made_at", "-pk")[:5]
-    return tuple(_sentence(objection, repository) for objection in objections)
+    return tuple(_spoken(objection, repository) for objection in objections)
 
 
 def speaker_words(source: str, repository: str) -> str:
@@ -161,14 +169,15 @@ def speaker_words(source: str, repository: str) -> str:
     return SPEAKERS[Objection.Source(source)].format(repository=visible(repository) or "the site")
 
 
-def _sentence(objection: Any, repository: str) -> str:
+def _spoken(objection: Any, repository: str) -> Spoken:
     speaker = speaker_words(objection.source, repository if objection.repo_key else "")
-    text = " ".join(objection.text.split())
+    text = visible(" ".join(objection.text.split()))
     told = f"{text[:SHOWN]}{'…' if len(text) > SHOWN else ''}"
-    since = f"{speaker} objected on {objection.made_at:%d %b %Y}: “{visible(told)}”"
-    if objection.state == Objection.State.OPEN:
-        return f"{since} A person answers by {objection.due_at:%d %b %Y}."
-    return f"{since} It was {objection.state} on {objection.answered_at:%d %b %Y}."
+    is_open = objection.state == Objection.State.OPEN
+    state = f"A person answers by {objection.due_at:%d %b %Y}."
+    if not is_open:
+        state = f"It was {objection.state} on {objection.answered_at:%d %b %Y}."
+    return Spoken(f"{speaker} objected on {objection.made_at:%d %b %Y}", told, state)
 
 
 def to_tell(key: str) -> dict[str, Any] | None:

@@ -118,13 +118,9 @@ def test_people_are_told_apart_by_their_record_here_and_by_their_tests() -> None
     assert clause(KNOWN) == "Fast lane not open in this repository"
     assert clause(KNOWN, change=ChangeOutline(tests_fail=True)) == "41 of 42 merged here, tests fail"
     assert clause(Evidence()) == "First change here, no record yet"
-    assert clause(Evidence(), change=ChangeOutline(files=2)) == "First change here, no findings"
+    assert clause(Evidence(), change=ChangeOutline(files=2)) == "First change here, no record yet"
     found = ChangeOutline((finding(severity="low"),), files=2)
     assert clause(Evidence(), change=found) == "First change here, 1 low finding"
-    prediction = Prediction(Estimate(0.06, 0.0, 0.4, 9), (), "m")
-    low = judge_change(Evidence(), CLEAR, ORDINARY, Thresholds(t_low=0.3), 0.55, 5.0, prediction)
-    assert decided(low, Evidence(), ChangeOutline(files=2)) == "First change here, no record yet"
-    assert decided(low, Evidence(clean=3), ChangeOutline(files=2)) == "New here; 3 of 3 went well elsewhere"
     several = ChangeOutline(several_open=True)
     assert clause(Evidence(), change=several) == "New here, no record yet"
     assert clause(Evidence(), change=replace(several, tests_fail=True)) == "New here, tests fail"

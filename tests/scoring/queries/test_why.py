@@ -125,9 +125,11 @@ def test_a_vouch_that_is_taken_back_leaves_three_decisions_and_the_last_one_in_f
 def test_a_reopened_pull_request_of_the_same_inputs_is_not_decided_again(result: Result) -> None:
     frames = settled("open")
     take(result, frames, at(10))
-    with result.store.write() as txn:
-        txn.execute("delete from current_decisions")  # as while it is closed
-    again(result, at(11))
+    frames.status(MARA, OFFERED, "closed")
+    take(result, frames, at(11))
+    assert result.pull(OFFERED) is None
+    frames.status(MARA, OFFERED, "open")
+    take(result, frames, at(12))
     assert result.pull(OFFERED) is not None
     assert len(result.rows(DECISIONS)) == 1
 

@@ -349,7 +349,7 @@ def test_the_pane_says_why_a_row_stands_where_the_list_shows_it_and_the_row_how_
             assert row.place
             assert place_words(row.place) in page.partition("<strong>Why this place:</strong> ")[2]
             assert page.count("<span>2 with this title</span>") == 2
-    assert "the longest wait comes first." in ana.get(f"/?sort=oldest&open={quote_plus(OFFERED)}").content.decode()
+    assert "the oldest come first." in ana.get(f"/?sort=oldest&open={quote_plus(OFFERED)}").content.decode()
     done = ana.post("/act", site.form("pull_for_review", SECOND), headers=HTMX).content.decode()
     assert "<span>2 with this title</span>" in done, "a row that is swapped alone says it too"
 

@@ -62,6 +62,19 @@ def test_every_maintainer_reads_who_called_it_a_false_alarm_and_why(site: Acting
     assert list(dismissals(OFFERED)) == [first]
 
 
+def test_its_author_reads_what_was_found_and_where_without_false_alarms(site: ActingSite, ana: Client) -> None:
+    def told() -> list[str]:
+        page = signed_in(Person.objects.get_or_create(did=MARA)[0]).get("/me").content.decode()
+        listed = page.partition("<h3>What was found</h3>")[2].partition("</ul>")[0]
+        return re.findall(r"<bdi>([^<]*)</bdi>", listed)
+
+    first, _ = digests(ana)
+    assert [one.rpartition(": ")[2] for one in told()] == ["a.py:1", "uv.lock:3"]
+    dismiss(site, ana, first)
+    assert [one.rpartition(": ")[2] for one in told()] == ["uv.lock:3"]
+    assert BECAUSE not in signed_in(Person.objects.get(did=MARA)).get("/me").content.decode()
+
+
 def test_programs_are_told_the_strongest_that_is_not_a_false_alarm(site: ActingSite, ana: Client) -> None:
     def strongest() -> str | None:
         finding = ana.get("/pull", {"uri": OFFERED}, headers={"accept": "application/json"}).json()["finding"]

@@ -50,7 +50,7 @@ def test_it_tells_what_waits_what_is_new_and_what_is_closed(small: Path) -> None
     text = answer.content.decode()
     assert answer["Content-Type"] == "text/plain; charset=utf-8"
     assert "1 to review, 0 fast lane.\n1 is open. 0 more by people with push access." in text
-    assert "The longest wait is " in text
+    assert "The oldest waits for " in text
     assert "New within 24 hours: " in text
     assert "No audit is due." in text
     assert "- seed.example closed the fast lane in lantern." in text
@@ -116,7 +116,7 @@ def test_new_ones_are_told_flagged_first_and_no_more_than_twenty(told: Told) -> 
 def test_what_is_older_than_a_day_is_not_new(told: Told) -> None:
     text = digest_text(replace(told, now=told.now + timedelta(days=2), added=0))
     assert "New within 24 hours: 0.\n\n" in text
-    assert "The longest wait is 2 days" in text
+    assert "The oldest waits for 2 days" in text
 
 
 @given(title=st.text(max_size=60))

@@ -317,6 +317,7 @@ DEMO = ShownBin(19, 0.922978, 0.736842, 0.789474, 1.0)
         ((*INSIDE, DEMO), "Not", "92.2 %, 73.6 % ~ 78.9-100.0 % there. 1 of 3 bins lies outside."),
         ((RECORDED,), "Not", "64.5 %, 73.2 % ~ 56.4-72.6 % there. 1 of 1 bin lies outside."),
         ((RECORDED, DEMO), "Not", "92.2 %, 73.6 % ~ 78.9-100.0 % there. 2 of 2 bins lie outside."),
+        ((ShownBin(4, 0.771, 0.947, 0.5, 1.0),), "Too early to tell.", "50.0-100.0 % there."),
         ((), "Not tested yet.", ""),
     ],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Pictures of a lane's life on the served demo, and of a served replay; `make screenshots` takes them, no test does."""
+"""Pictures of a lane's life on the served demo and a served replay; `make screenshots` takes them, no test does."""
 
 import os
 from collections.abc import Callable
@@ -8,12 +8,14 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page
 
 from tests.triage.pictures.lane_life import (
+    answer_audit_with_no,
     close_and_open_again,
     drawn_row,
     mark_what_went_through,
     open_on_present_figures,
     served_demo,
     served_replay,
+    shadow_report,
     signed_in,
     wait_until_shut,
 )
@@ -92,4 +94,17 @@ def test_the_replay(browser: Browser, tmp_path: Path) -> None:
         page, take = pictures(stack, browser, stack.enter_context(served_replay(build_world(), tmp_path)))
         take("replay-queue", "/")
         take_every_page(page, take, "replay")
-        take("replay-lane", "/lane")  # a model is trained beside the pages, and its figures offer none
+        take("replay-lane-watching", "/lane")
+        take("replay-shadow-report", shadow_report(page))
+        page.goto("/lane")
+        open_on_present_figures(page)
+        lane = page.url
+        take("replay-lane-open", lane)
+        for _ in range(5):
+            answer_audit_with_no(page)
+        take("replay-audit-answered", page.url)
+        wait_until_shut(page, lane)
+        take("replay-lane-shut", lane)
+        page.goto(lane)
+        open_on_present_figures(page)
+        take("replay-lane-reopened", lane)

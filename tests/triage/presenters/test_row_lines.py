@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.store.snapshots import Snapshot
-from scoring.explain.decided import CLAUSES
+from scoring.explain.decided import CLAUSES, decided, explain
+from scoring.gate.decide import ORDINARY, judge_change
 from scoring.queries import read
 from scoring.queries.audited import CHANCE_HIDDEN
-from scoring.types import Lane, Reason
+from scoring.thresholds import Thresholds
+from scoring.types import Estimate, Evidence, Lane, Prediction, Reason
 from tests.sources import PROJECT
 from tests.triage.worlds.drawn_rows import ANA, drawn_rows, pull_request
 from tests.triage.worlds.pages_world import DrawnSnapshot
@@ -194,6 +196,18 @@ def test_a_token_shows_nobody_a_button_whatever_its_person_may_do(monkeypatch: p
     ]
     assert (by_token.can_act, by_token.can_approve) == (False, False)
     assert signed_in.can_act
+
+
+def test_a_hidden_chance_is_not_in_the_words_that_no_reason_has_either() -> None:
+    record = Evidence(clean=41, not_clean=1, merged_here=41, settled_here=42)
+    prediction = Prediction(Estimate(0.42, 0.2, 0.8, 42), (), "m")
+    verdict = judge_change(record, None, ORDINARY, Thresholds(t_low=0.0), 0.55, 5.0, prediction)
+    words, line = decided(verdict, record), explain(verdict, record)
+    assert "42 %" in words, "the lane is shut, so only the clause tells the chance"
+    row = replace(ROW, verdict=verdict, decided=words, decided_exact=words, sentence=line, own=False)
+    hidden = read.hide_row(row, read.DueAudit("at://due", "core #7"))
+    assert hidden.decided == hidden.decided_exact == CHANCE_HIDDEN
+    assert "42 %" not in hidden.sentence
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_an_objection_by_link_has_a_state_a_date_and_an_answer(client: Client, s
     assert found.due_at - found.made_at == timedelta(days=30)
     maintainer = keeper(Client())
     pane = text(maintainer.get(f"/pull/{OFFERED}"))
-    assert f"“{found.text}” A person answers by {found.due_at:%d %b %Y}" in pane
+    assert f"<q><bdi>{found.text}</bdi></q> A person answers by {found.due_at:%d %b %Y}." in pane
     assert '<a href="/objections">Read it in full, and answer</a>' in pane
     assert f"due {found.due_at.day} {found.due_at:%b %Y}" in text(maintainer.get("/objections"))
     told = {"key": found.key, "state": "accepted", "answer": "You are right."}

@@ -40,8 +40,8 @@ def test_the_queue_shows_its_groups_with_counts_and_ages(client: Client, world: 
     page = text_of(client, "/")
     heads = re.findall(r'<h2 id="group-(\w+)">', page)
     assert heads == ["needs_human", "normal_queue", "fast_lane", "own"]
-    ages = re.findall(r"<p>(longest wait[^<]*)<", page)
-    assert ages == ["longest wait 16 h", "longest wait 3 d, first-timer 21 h", "longest wait 6 h", "longest wait 1 d"]
+    ages = re.findall(r"<p>(oldest[^<]*)<", page)
+    assert ages == ["oldest 16 h", "oldest 3 d, first-timer 21 h", "oldest 6 h", "oldest 1 d"]
 
 
 def test_a_bucket_in_the_url_shows_that_lane_alone_and_marks_its_tile(client: Client, world: DrawnWorld) -> None:

@@ -308,6 +308,24 @@ def test_the_verdict_of_a_backtest_heeds_chance(auc: float | None, n: int, bad: 
     assert ("pairs; chance gives 50." in told[1]) == (auc is not None)
 
 
+@pytest.mark.parametrize(
+    ("auc", "n", "bad", "without"),
+    [
+        (0.51, 1314, 613, True),
+        (0.67, 1314, 613, False),
+        (0.7, 30, 3, False),
+        (None, 500, 0, False),
+        (0.5, 20, 10, True),
+    ],
+)
+def test_only_a_backtest_with_enough_of_both_finds_chances_without_order(
+    auc: float | None, n: int, bad: int, without: bool
+) -> None:
+    (label,) = backtest().labels
+    judged = msgspec.structs.replace(label, groups=(ShownGroup("outside", n, bad, auc),))
+    assert reports.is_without_order(judged) is without
+
+
 @pytest.mark.parametrize(("auc", "hardly"), [(0.98, False), (0.75, True), (0.3, True), (None, True)])
 def test_chances_that_hardly_order_stand_faint_and_the_inbox_says_so(
     client: Client, folder: Path, auc: float | None, hardly: bool

@@ -204,9 +204,9 @@ class Visitor:
     def open(self, path: str) -> int:
         return self._ask(Request(self.address + path))  # noqa: S310
 
-    def send(self, path: str) -> int:
+    def send(self, path: str, who: str = "") -> int:
         token = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', self.page)[0]
-        told = urlencode({"csrfmiddlewaretoken": token, "next": "/"}).encode()
+        told = urlencode({"csrfmiddlewaretoken": token, "next": "/", "as": who}).encode()
         return self._ask(Request(self.address + path, told, {"Referer": self.address + "/"}))  # noqa: S310
 
     def _ask(self, request: Request) -> int:
@@ -232,6 +232,13 @@ def test_a_second_replay_says_the_same_and_who_opens_it_signs_in_in_one_click_as
         assert "ana.example.test" in visitor.page
         assert visitor.open("/lane") == 200
         assert "lantern" in visitor.page
+        assert visitor.open("/") == 200
+        assert "on Tangled</a>" not in visitor.page, "nothing of a recording is on the forge"
+        assert visitor.send("/sign-in/demo", "contributor") == 200
+        assert visitor.open("/me") == 200
+        assert "Your pull requests" in visitor.page
+        assert visitor.open("/lane") == 200
+        assert "Only maintainers open or close a lane." in visitor.page
     second = json.loads(told["out"])
     del second["seconds"]
     assert second == undisturbed.counts

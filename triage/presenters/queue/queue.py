@@ -31,7 +31,7 @@ def queue(snapshot: Snapshot, query: QueueQuery) -> Queue:
 
 def longest_waiting(snapshot: Snapshot, query: QueueQuery) -> QueueRow | None:
     """Return the pull request that has waited longest for a maintainer, push-holders' own apart."""
-    uri = read.longest_waiting(snapshot, as_it_stands(snapshot, query))
+    uri = read.longest_waiting(snapshot, replace(as_it_stands(snapshot, query), sort="oldest"))
     return pull(snapshot, uri) if uri else None
 
 

@@ -43,6 +43,7 @@ from triage.presenters.text import (
     trust_sentences,
     vouching_words,
 )
+from triage.services.objections import Spoken
 
 _OWNER = re.compile(r"[A-Za-z0-9.:-]{1,253}")
 _NAME = re.compile(r"(?!\.+$)[A-Za-z0-9._-]{1,100}")
@@ -156,7 +157,7 @@ class Expanded:
     explained: TrustExplanation | None = None
     review: ContentReview | None = None
     exact: bool = False
-    objections: tuple[str, ...] = ()  # where each stands, in a sentence
+    objections: tuple[Spoken, ...] = ()
     place: ForgePlace | None = None
     quotes: Mapping[str, str] = field(default_factory=dict)  # lines that flags name
     facts: ChangeFacts | None = None
@@ -190,7 +191,7 @@ class RowView:
     judgement: Judgement | None  # None outside the pane
     review: ReviewView | None = None  # None also where nobody has read the change yet
     exact: bool = False
-    objections: tuple[str, ...] = ()
+    objections: tuple[Spoken, ...] = ()
     place: ForgePlace | None = None  # on the forge
     facts: tuple[tuple[str, str], ...] = ()  # of the change, each with its name
     peers: tuple[PeerView, ...] = ()  # what other sites say

@@ -261,6 +261,7 @@ def history(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
     changed, past = as_shown.changed_after(snapshot).get(uri), as_shown.past_actions(snapshot, uri)
     may_read_notes = viewing(request).role(subject.repository_key) >= Role.MAINTAINER
     hidden = read.hidden_because(snapshot, subject.author.did)
+    audits = _audit_lines(uri) if may_read_notes else []
     has_change = subject.state in ("merged", "closed") and not hidden
     session = held_session(request)
     shown: dict[str, object] = {
@@ -273,7 +274,8 @@ def history(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
             if one.pull_uri == uri
         ],
         "incidents": {mark.key for mark in opening(bad_marks().filter(pull_uri=uri), snapshot)},
-        "lines": _timeline(request, snapshot, subject, past, may_read_notes),
+        "lines": _timeline(request, snapshot, subject, past, audits, may_read_notes),
+        "has_audits": bool(audits),
         "trouble": read.troubles_in_words(snapshot, [uri]).get(uri),
         "counted": read.outcome_in_words(snapshot, uri),
         "changed": changed,
@@ -316,9 +318,14 @@ class TimelineLine:
 
 
 def _timeline(
-    request: Request, snapshot: Snapshot, subject: Subject, past: Sequence[PastAction], with_notes: bool
+    request: Request,
+    snapshot: Snapshot,
+    subject: Subject,
+    past: Sequence[PastAction],
+    audits: Sequence[TimelineLine],
+    with_notes: bool,
 ) -> list[TimelineLine]:
-    """Return the events in order, with the judgement at the decision.
+    """Return the events in order, with the judgement at the decision and the answers of audits.
 
     While an audit of the author waits for an answer, the chance is hidden from everybody.
     """
@@ -342,7 +349,7 @@ def _timeline(
         why = " ".join(visible(plain_sentence(reason)) for reason in told_reasons(judged.verdict)[:MOST_REASONS])
         words += f". {why}" if why else ""
         lines.append((judged.as_of, 1, TimelineLine(judged.as_of, "Sunstead", words, f"round {judged.round + 1}")))
-    lines += [(line.at, 2, line) for line in (_audit_lines(subject.uri) if with_notes else ())]
+    lines += [(line.at, 2, line) for line in audits]
     records = own_records.newest_by_action(action.key for action in past)
     for action in past:
         sent = _sent_words(records.get(action.key))

@@ -22,7 +22,7 @@ from scoring.models.serving import LABEL
 from scoring.queries import read
 from scoring.queries.lists import merge_place
 from scoring.queries.read import Subject
-from scoring.training.summary import ShownLane, read_serving
+from scoring.training.summary import ShownLane, read_backtest, read_serving
 from triage.access.oauth.sessions import held_session
 from triage.access.permissions import Role, Roles, sees_thresholds
 from triage.access.requests import Request
@@ -98,6 +98,7 @@ def _lists(request: Request, snapshot: Snapshot, filters: QueueFilters) -> dict[
     listed = [row for group in shown_queue.groups for row in group.rows]
     _, model = read_serving(settings.MODEL_DIR, LABEL)
     lane: ShownLane | None = model.lane if model else None
+    past = reports.backtest_of(read_backtest(settings.LOG_DIR), LABEL)
     fast = [row for group in shown_queue.groups if group.key == "fast_lane" for row in group.rows if not row.shadow]
     counted = row_actions.less_in_flight(shown_queue, query, snapshot, now)
     acts = row_actions.acts_of(request.user, roles, snapshot, listed, now)
@@ -116,7 +117,7 @@ def _lists(request: Request, snapshot: Snapshot, filters: QueueFilters) -> dict[
         "lane_head": lane_heads.lane_head(snapshot, roles, filters.repository, present(snapshot)),
         "lane_offer": lane_offers.offered(snapshot, roles, filters.repository),
         "like_these": reports.like_these(lane),
-        "hardly_tells": lane_offers.hardly_tells(),
+        "hardly_tells": past is not None and not reports.tells_apart(past),
         "quiet": 0 if filters.narrowed else len(lists.quiet_pulls(snapshot, roles, present(snapshot))),
     }
     first = next((row for row in listed if not acts[row.uri].is_decided), None)
@@ -232,7 +233,7 @@ def expanded(request: Request, snapshot: Snapshot, row: read.QueueRow) -> rows.E
     exact = sees_thresholds(viewing(request), row.repository_key)
     is_author = isinstance(request.user, Person) and request.user.did == row.author.did
     said = (
-        objections.sentences(row.author.did, row.uri, row.repository_key, row.repository_name)
+        objections.spoken_about(row.author.did, row.uri, row.repository_key, row.repository_name)
         if exact or is_author  # nobody else learns who objected, or how it was answered
         else ()
     )

@@ -49,7 +49,6 @@ from triage.services.reading_times import TimeSaved, time_saved
 from triage.services.repository_settings import newest
 from triage.views.inbox.actions import acting_page
 from triage.views.lanes.lane_offers import (
-    advise,
     figures_of,
     hardly_tells,
     lane_address,
@@ -192,7 +191,9 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
         "pill": lane_words.PILLS[state],
         "tone": PILL_TONES.get(state, ""),
         "lead": _lead(offer, watched, state),
-        "advice": advise(snapshot, past.repository, past.budget) if can_open and state == "watching" else None,
+        "advice": lane_words.watching_advice(watched, past.budget, hardly_tells())
+        if can_open and state == "watching"
+        else None,
         "answer": lane_words.answer_words(offer) if offer else "",
         "groups": lane_words.group_words(past.spoken, offer) if past.spoken and offer else [],
         "record": lane_words.record_words(offer, bool(past.model)) if offer else "",

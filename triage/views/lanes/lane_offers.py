@@ -104,13 +104,13 @@ def offered(snapshot: Snapshot, roles: Roles, repository: str) -> Offered | None
         and newest(candidate).shadow
     ]
     bases = {state.repository: state.basis for state in lane_states(snapshot)} if candidates else {}
-    found: list[Offered] = []
+    found, doubted = list[Offered](), bool(candidates) and hardly_tells()
     for candidate in candidates:
         if bases.get(candidate.key) in ("certified", "by_hand"):
             continue
         budget = candidate.settings.budget or policy_from_settings().thresholds.budget
         if offer := _offers.get(snapshot, budget, lambda budget=budget: _present_offer(snapshot, budget)):
-            advice = advise(snapshot, candidate, budget)
+            advice = lane_words.watching_advice(watched_lane(snapshot, candidate), budget, doubted)
             where = visible_name(candidate.name) if len(watched) > 1 else ""
             found.append(Offered(lane_words.notice_words(offer, budget), lane_address(candidate.key), advice, where))
             if found[-1].is_advised:
@@ -128,12 +128,7 @@ def watched_lane(snapshot: Snapshot, repository: WatchedRepository) -> LaneHisto
 def hardly_tells() -> bool:
     """Return whether the newest backtest found the chances to order outsiders' pull requests no better than luck."""
     past = reports.backtest_of(read_backtest(settings.LOG_DIR), LABEL)
-    return past is not None and not reports.tells_apart(past)
-
-
-def advise(snapshot: Snapshot, repository: WatchedRepository, budget: float) -> Advice:
-    """Advise whether to open the lane of a repository that only watches."""
-    return lane_words.watching_advice(watched_lane(snapshot, repository), budget, hardly_tells())
+    return past is not None and reports.is_without_order(past)
 
 
 def shadow_offer(snapshot: Snapshot, repository: WatchedRepository) -> Offered | None:
@@ -142,7 +137,7 @@ def shadow_offer(snapshot: Snapshot, repository: WatchedRepository) -> Offered |
     is_watching = past is not None and state_of(past, standing(repository.key)) == "watching"
     if past is None or past.offer is None or not is_watching or not may_be_opened():
         return None
-    advice = advise(snapshot, repository, past.budget)
+    advice = lane_words.watching_advice(watched_lane(snapshot, repository), past.budget, hardly_tells())
     offer = Offered(lane_words.opening_words(past.offer), lane_address(repository.key), advice)
     return offer if offer.is_advised else None
 

@@ -38,6 +38,8 @@ from triage.context import present
 from triage.models import Action, ContributorLink, Objection, Person, RoleRequest
 from triage.presenters import rights
 from triage.presenters.queue import queue as as_shown
+from triage.presenters.queue import row_actions
+from triage.presenters.queue.review import NoteGroup, group_notes, review_notes, with_dismissals
 from triage.presenters.queue.rows import forge_place
 from triage.services import role_requests
 from triage.services.audit import hiding_audits
@@ -373,14 +375,22 @@ def _own_pull(snapshot: Snapshot, row: read.QueueRow, asked: tuple[Action, ...])
     place = rights.Place(order.index(row.uri) + 1, len(order), heard) if row.uri in order else None
     home = forge_place(read.forge_home(snapshot, row.uri, row.author.did, row.repository_key), settings.FORGE_PAGES)
     others = said.exclude(pk__in=[one.pk for one in asked])
-    findings = read.standing_findings(snapshot, [row.uri]).get(row.uri, ())
     return replace(
-        rights.own_pull(row, place, present(snapshot), asked, findings),
+        rights.own_pull(row, place, present(snapshot), asked, _open_notes(snapshot, row)),
         heard=heard,
         page=home,
         written=tuple(others[:WRITTEN_SHOWN]),
         written_count=others.count(),
     )
+
+
+def _open_notes(snapshot: Snapshot, row: read.QueueRow) -> tuple[NoteGroup, ...]:
+    """Return what was found in a change, without what a maintainer called a false alarm."""
+    review = read.content_review(snapshot, row.uri)
+    if review is None:
+        return ()
+    notes = with_dismissals(review_notes(review, row.patch_id), row_actions.dismissal_words(row.uri))
+    return group_notes(note for note in notes if not note.dismissed)
 
 
 def _is_news(snapshot: Snapshot, newest: Action | None) -> bool:

@@ -76,7 +76,8 @@ class Command(BaseCommand):
             with worker.store.read() as rows:
                 offered = offer_busiest(rows)
             self.stderr.write(f"Serving on http://{settings.BIND} until Ctrl-C; {offered}.")
-            with reports_beside("--replay", str(folder), commands=("train", *REPORTS)):
+            commands = ("train", *REPORTS) if settings.TRAIN_DAYS else REPORTS
+            with reports_beside("--replay", str(folder), commands=commands):
                 serve_beside(worker.consumer.stop_flag)
 
 

@@ -44,7 +44,7 @@ def test_a_closed_lane_is_closed_on_the_pages_at_once_and_in_the_store_with_the_
     assert 'class="pick"' not in page
     assert page.count('class="lane review"') == 3
     head = r'<h2 id="group-normal_queue">Needs review</h2> <span class="count" id="count-normal_queue">3</span>'
-    assert re.search(head + r"\s*<p>longest wait \d+ (?:min|h|d)", page)
+    assert re.search(head + r"\s*<p>oldest \d+ (?:min|h|d)", page)
     assert "it let a bad one in" in page
     assert "ben.example closed the fast lane in" in page
     (told,) = ben.get("/lanes").json()["lanes"]

@@ -202,7 +202,7 @@ def test_the_page_of_one_that_left_the_queue_leads_to_its_history_and_the_list_d
 
 def test_decided_ones_that_were_never_judged_have_no_column_of_dashes(site: ActingSite, ben: Client) -> None:
     page = page_of(ben, f"/settled?q={MERGED}")
-    assert "These were decided before this site judged them." in page
+    assert "None of these was judged here before it was decided, or an audit hides it." in page
     assert "Judged then" not in page
 
 
