@@ -64,12 +64,12 @@ WAITING = f"""
 with told as (
   select *, coalesce(answered_at > $now, true) and pull_uri not in ({ON_AUTHOR}) as waits,
     -- Nobody is named as waiting longest whose author says that it was merged.
-    waits and pull_uri not in (select pull_uri from pull_requests where merge_proof = 'unverified') as may_be_named
+    pull_uri in (select pull_uri from pull_requests where merge_proof = 'unverified') as claimed
   from ({ANSWERS})
 )
 select first_timer, count(*) filter (waits) as waiting, count(*) filter (ended_at is null and not waits) as heard,
-  min(opened_at) filter (may_be_named) as since,
-  arg_min(pull_uri, (opened_at, pull_uri)) filter (may_be_named) as uri
+  min(opened_at) filter (waits and not claimed) as since,
+  arg_min(pull_uri, (opened_at, pull_uri)) filter (waits and not claimed) as uri
 from told group by first_timer
 """
 AUTHOR = "select c.* from contributors c join pull_requests p on p.author_id = c.contributor_id where p.pull_uri = ?"
