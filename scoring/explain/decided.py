@@ -82,7 +82,7 @@ def decided(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHIN
     if change.own:
         return fit(f"Author may push; {addition}" if addition else "Its author may push here")
     if not evidence.settled_here:
-        return fit(_newcomer_clause(evidence, change, addition))
+        return fit(_newcomer_clause(verdict, evidence, change, addition))
     return next(iter(_clauses(verdict, OF_LANE)), "") or fit(_known_author_clause(verdict, evidence, change, exact))
 
 
@@ -301,15 +301,20 @@ def _place(file: str | None, line: int | None) -> str:
     return "" if file is None else visible(file) + ("" if line is None else f":{line}")
 
 
-def _newcomer_clause(evidence: Evidence, change: ChangeOutline, addition: str) -> str:
-    """Say that nothing of the author is settled here yet, and add another fact where there is one."""
+def _newcomer_clause(verdict: Verdict, evidence: Evidence, change: ChangeOutline, addition: str) -> str:
+    """Say that nothing of the author is settled here yet, and add another fact where there is one.
+
+    Without another fact a model's chance comes first, high or low: that is what such a row is ordered by.
+    """
     cases = evidence.clean + evidence.not_clean
     if not addition and cases and not evidence.waiting:
         return f"New here; {evidence.clean} of {cases} went well elsewhere"
     # No number, because a further pull request would change the words of all the author's rows.
     new = "New here" if change.several_open else "First change here"
     first = f"{evidence.waiting} merged here, too new to count" if evidence.waiting else new
-    if not addition and not evidence.waiting:  # no word that follows the chance: an audit may hide it
+    if not addition and not evidence.waiting:
+        if verdict.estimate.probability is not None:
+            return f"Chance {percent(verdict.estimate.probability)}: {new[:1].lower()}{new[1:]}"
         addition = _findings_count(change) if change.findings else "no record yet"
     return f"{first}, {addition}" if addition else first
 

@@ -121,6 +121,12 @@ def test_people_are_told_apart_by_their_record_here_and_by_their_tests() -> None
     assert clause(Evidence(), change=ChangeOutline(files=2)) == "First change here, no record yet"
     found = ChangeOutline((finding(severity="low"),), files=2)
     assert clause(Evidence(), change=found) == "First change here, 1 low finding"
+    for probability, words in ((0.06, "Chance 6 %: first change here"), (0.65, "Chance 65 %: first change here")):
+        prediction = Prediction(Estimate(probability, 0.0, 0.9, 9), (), "m")
+        judged = judge_change(Evidence(), CLEAR, ORDINARY, Thresholds(t_low=0.3), 0.55, 5.0, prediction)
+        assert decided(judged, Evidence(), ChangeOutline(files=2)) == words
+        tests_fail = ChangeOutline(files=2, tests_fail=True)
+        assert decided(judged, Evidence(), tests_fail) == "First change here, tests fail"
     several = ChangeOutline(several_open=True)
     assert clause(Evidence(), change=several) == "New here, no record yet"
     assert clause(Evidence(), change=replace(several, tests_fail=True)) == "New here, tests fail"

@@ -139,7 +139,7 @@ def test_a_low_chance_of_somebody_without_a_record_is_told_and_flags_nobody() ->
     verdict = judge_change(Evidence(), CLEAR, ORDINARY, SHUT, 0.55, 5.0, low)
     assert verdict.lane is Lane.NORMAL_QUEUE
     assert explain(verdict, Evidence()) == (
-        "First change here, no record yet; no trust path yet; its low chance alone flags nobody"
+        "Chance 8 %: first change here; no trust path yet; its low chance alone flags nobody"
     )
     told = [sentence(reason) for reason in verdict.reasons]
     assert "No record yet. A low chance (8 %) flags nobody without one." in told
