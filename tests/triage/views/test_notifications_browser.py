@@ -15,7 +15,7 @@ from tests.ingest.push.service import Subscriber
 from tests.triage.axe import violations_in_both_themes
 from tests.triage.conftest import OpenPage
 from tests.triage.test_every_page_browser import faults_of
-from tests.waiting import PATIENT_MS
+from tests.waiting import PATIENT_MS, wait_for
 from triage.models import Person, PushChoice, PushSubscription
 
 pytestmark = pytest.mark.usefixtures("small")
@@ -131,7 +131,7 @@ def test_a_push_shows_a_notification_and_a_click_on_it_opens_its_page(window: Br
         "ServiceWorker.deliverPushMessage",
         {"origin": origin, "registrationId": found[0], "data": json.dumps(message)},
     )
-    page.wait_for_function("navigator.serviceWorker.ready.then(r => r.getNotifications()).then(all => all.length)")
+    wait_for(lambda: page.evaluate(SHOWN), what="a notification")
     assert page.evaluate(SHOWN) == [["Sunstead", message["text"], message["path"]]]
     (worker,) = window.service_workers
     assert worker.evaluate(CLICK) == message["path"]
