@@ -42,13 +42,18 @@ def beside(rows: pa.Table, projects: pa.Table) -> pa.Table:
     return rows
 
 
-def differing_values(rows: Rows, cases: list[Case], shards: int) -> int:
+def exported_rows(rows: Rows, cases: list[Case], shards: int) -> pa.Table:
+    """What a job over this history exports."""
     place(rows, cases)
     prepare_slices(rows)
     rows.rows(EMPTY)
     with tempfile.TemporaryDirectory() as folder:
         export(rows, Path(folder) / "rows.parquet", shards)
-        exported = pq.read_table(Path(folder) / "rows.parquet")
+        return pq.read_table(Path(folder) / "rows.parquet")
+
+
+def differing_values(rows: Rows, cases: list[Case], shards: int) -> int:
+    exported = exported_rows(rows, cases, shards)
     by_repository, by_author = tasks()
     cases_alone = exported.filter(pc.field("of_table") == "cases")
     joined = beside(exported, spread(cases_alone, "repository_shard", by_repository))
@@ -68,13 +73,7 @@ def test_any_history_in_any_number_of_shards_gives_the_features_of_the_one_query
 def test_no_shard_holds_more_than_its_part_and_the_last_author_or_repository_that_went_in(
     rows: Rows, cases: list[Case], shards: int
 ) -> None:
-    place(rows, cases)
-    prepare_slices(rows)
-    rows.rows(EMPTY)
-    with tempfile.TemporaryDirectory() as folder:
-        export(rows, Path(folder) / "rows.parquet", shards)
-        exported = pq.read_table(Path(folder) / "rows.parquet")
-    placed = exported.filter(pc.field("of_table") == "cases").to_pylist()
+    placed = exported_rows(rows, cases, shards).filter(pc.field("of_table") == "cases").to_pylist()
     for column, of in (("author_shard", "of_author"), ("repository_shard", "of_repository")):
         held = Counter(row[column] for row in placed)
         largest = max(Counter(row[of] for row in placed).values(), default=0)
