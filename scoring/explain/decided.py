@@ -98,14 +98,8 @@ def _known_author_clause(verdict: Verdict, evidence: Evidence, change: ChangeOut
     """Say what keeps an author with a record out of the fast lane, or what brings them into it."""
     reasons, is_fast = {reason.code: reason.params for reason in verdict.reasons}, verdict.lane is Lane.FAST_LANE
     probability, cases = verdict.estimate.probability, evidence.clean + evidence.not_clean
-    usual = evidence.clean / cases if cases else 0.0
-    has_lane = "below_fast_lane" in reasons
-    if (
-        not is_fast
-        and cases
-        and probability is not None
-        and probability < (EVEN if has_lane else max(EVEN, usual - FAR_BELOW))
-    ):
+    low = EVEN if "below_fast_lane" in reasons or not cases else max(EVEN, evidence.clean / cases - FAR_BELOW)
+    if not is_fast and cases and probability is not None and probability < low:
         chance = percent(probability)
         return f"Chance {chance}, tests fail" if change.tests_fail else _low_chance(chance, verdict.factors, evidence)
     if below := reasons.get("below_fast_lane"):

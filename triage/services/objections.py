@@ -173,10 +173,11 @@ def _spoken(objection: Any, repository: str) -> Spoken:
     speaker = speaker_words(objection.source, repository if objection.repo_key else "")
     text = visible(" ".join(objection.text.split()))
     told = f"{text[:SHOWN]}{'…' if len(text) > SHOWN else ''}"
-    is_open = objection.state == Objection.State.OPEN
-    state = f"A person answers by {objection.due_at:%d %b %Y}."
-    if not is_open:
-        state = f"It was {objection.state} on {objection.answered_at:%d %b %Y}."
+    state = (
+        f"A person answers by {objection.due_at:%d %b %Y}."
+        if objection.state == Objection.State.OPEN
+        else f"It was {objection.state} on {objection.answered_at:%d %b %Y}."
+    )
     return Spoken(f"{speaker} objected on {objection.made_at:%d %b %Y}", told, state)
 
 
