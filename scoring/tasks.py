@@ -20,6 +20,7 @@ from scoring.pipeline.lane_thresholds import CERTIFICATES
 from scoring.pipeline.peers import tally_peers
 from scoring.pipeline.score import score
 from scoring.review.by_hand import BUSY, FAILED, MOST_WAITING, drop_old_replies, review_sent
+from scoring.review.first_rounds import list_files
 from scoring.review.pending import review_due
 from scoring.review.settings import reviewing_from_settings
 from scoring.training.process import TrainingChild
@@ -58,9 +59,11 @@ def score_everyone() -> None:
 
 @huey.task()
 def review_pulls() -> None:
-    """Review open pull requests, a few at a time, once the stream has caught up."""
+    """Review open pull requests, a few at a time, once the stream has caught up; then list other rounds' files."""
     runtime = current()
-    if not runtime.behind() and review_due(runtime.store, reviewing_from_settings(runtime)):
+    if runtime.behind():
+        return
+    if review_due(runtime.store, reviewing_from_settings(runtime)) or list_files(runtime.store, runtime.diff_folder):
         runtime.changed("review_pulls")
 
 

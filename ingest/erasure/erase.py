@@ -230,13 +230,14 @@ OLD_DIFFS = """
 select k.sha256 from patches k left join pull_requests p using (pull_uri) where k.sha256 is not null
 group by k.sha256
 having bool_and(p.pull_uri is null or p.state <> 'open' and greatest(p.state_at, p.changed_at, p.seen_at) < ?)
+  and k.sha256 not in (select sha256 from unread_rounds where sha256 is not null)
 """
 
 
 def drop_old_diffs(store: Store, folder: Path, now: datetime, days: int) -> int:
     """Drop every diff whose pull requests were all settled more than `days` days before `now`; return how many.
 
-    A diff of several pull requests stays while one of them is open or young.
+    A diff of several pull requests stays while one of them is open or young, and any until its files are listed.
     """
     with store.read() as reader:
         old_hashes = {row["sha256"] for row in reader.rows(OLD_DIFFS, [now - timedelta(days=days)])}

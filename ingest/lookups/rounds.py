@@ -32,16 +32,18 @@ from ingest.store.transaction import Rows, Transaction
 
 SETTLED = 500  # newest merges that are young enough to be watched for follow-ups
 EARLIER = 20  # newest earlier pull requests of one person
+FOR_MODELS = 3  # the rank of a text that nobody decides about: git need not read it as well, 33 ms each
 COMPARE_SECONDS = 10.0  # in one turn for stored patches that git has not read yet: some 300
 UNANSWERED = 2  # patches without an answer in one turn: each may take the 20 s after which git is given up
 
 # First the newest rounds of open pull requests in watched repositories, then those of merges there that are still
-# watched for follow-ups, then earlier pull requests, anywhere, of people who have an open one there.
+# watched for follow-ups, then earlier pull requests, anywhere, of people who have an open one there. Then the first
+# round of everything that was ever offered there, whatever became of it: models learn from these.
 # The subject also names the pull request: otherwise a stranger who cites somebody's blob could spoil its look-up.
 # Older records carry the patch in their own text, which the log has; the look-up then only reads it.
 # Commits are compared on the target repository's knot, which its owner chose. A fork's knot is its author's choice, and
 # nothing would prove that its answer is the content of the commits.
-DUE_PATCHES = """
+DUE_PATCHES = f"""
 with offered as (
   select pull_uri, author_id, repository_id, patch_ref, record_cid, state, state_at, merged_at, opened_at, seen_at,
     w.repository_id is not null as watched
@@ -50,30 +52,33 @@ with offered as (
 ), asking as (
   select distinct author_id from offered where watched and state = 'open'
 ), wanted as (
-  select pull_uri, 0 as rank from offered where watched and state = 'open'
-  union all select pull_uri, 1 from (
-    select pull_uri, coalesce(merged_at, state_at, opened_at) as settled from offered
+  select pull_uri, patch_ref, 0 as rank from offered where watched and state = 'open'
+  union all select pull_uri, patch_ref, 1 from (
+    select pull_uri, patch_ref, coalesce(merged_at, state_at, opened_at) as settled from offered
     where watched and state = 'merged' and settled >= $settled_since order by settled desc, pull_uri limit $most_settled
   )
-  union all select pull_uri, 2 from (
-    select pull_uri from offered semi join asking using (author_id)
+  union all select pull_uri, patch_ref, 2 from (
+    select pull_uri, patch_ref from offered semi join asking using (author_id)
     qualify row_number() over (partition by author_id order by opened_at desc, pull_uri) <= $most_earlier
   )
+  union all select pull_uri, patch_ref, {FOR_MODELS} from unread_rounds where not is_stored
 )
-select p.pull_uri || ' ' || p.patch_ref as subject, p.pull_uri, p.patch_ref, c.did, c.pds, r.knot,
+select p.pull_uri || ' ' || w.patch_ref as subject, p.pull_uri, w.patch_ref, c.did, c.pds, r.knot,
   coalesce((select min(alias) from repository_aliases a where a.repository_id = r.repository_id and alias like 'did:%'),
     r.repo_key) as repository,
-  p.patch_ref like 'inline:%' as needs_record, p.record_cid,
-  c.did as payer, w.rank, p.seen_at as since, coalesce(f.attempts, 0) as attempts
+  w.patch_ref like 'inline:%' as needs_record, p.record_cid,
+  case when not (p.watched and exists (from push_holders h where h.repository_id = p.repository_id
+    and h.contributor_id = p.author_id and h.held_until is null)) then c.did end as payer,
+  w.rank, p.seen_at as since, coalesce(f.attempts, 0) as attempts
 from offered p
-join (select pull_uri, min(rank) as rank from wanted group by pull_uri) w on w.pull_uri = p.pull_uri
+join (select pull_uri, patch_ref, min(rank) as rank from wanted group by all) w on w.pull_uri = p.pull_uri
 join contributors c on c.contributor_id = p.author_id
 left join repositories r on r.repository_id = p.repository_id
-left join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref
-left join fetches f on f.kind = 'patch' and f.subject = p.pull_uri || ' ' || p.patch_ref
+left join patches k on k.pull_uri = p.pull_uri and k.patch_ref = w.patch_ref
+left join fetches f on f.kind = 'patch' and f.subject = p.pull_uri || ' ' || w.patch_ref
 where (f.subject is null or f.due_clock <= $wall) and k.pull_uri is null
-  and (p.patch_ref like 'blob:%' and c.pds is not null or p.patch_ref like 'inline:%'
-    or p.patch_ref like 'compare:%' and r.knot is not null)
+  and (w.patch_ref like 'blob:%' and c.pds is not null or w.patch_ref like 'inline:%'
+    or w.patch_ref like 'compare:%' and r.knot is not null)
 """
 
 RECORDS = """
@@ -82,12 +87,14 @@ from {events} e join (select unnest(?) as uri, unnest(?) as did, unnest(?) as ci
 where 'at://' || e.did || '/' || e.collection || '/' || e.rkey = n.uri group by n.uri
 """
 
-# Stored texts that git has not answered about yet; without a file there is nothing to compare.
+# Stored texts of what is open or approved that git has not answered about yet; without a file there is nothing to
+# compare.
 NOT_COMPARED = """
 select k.sha256, any_value(k.state) as state, coalesce(any_value(f.attempts), 0) as attempts
 from patches k join pull_requests p using (pull_uri)
 left join fetches f on f.kind = 'git_reading' and f.subject = k.sha256
 where k.git_reading is null and k.sha256 is not null and (f.subject is null or f.due_clock <= ?)
+  and (p.state = 'open' or p.pull_uri in (select pull_uri from approvals))
 group by k.sha256 order by attempts, max(p.seen_at) desc, k.sha256 limit 500
 """
 COMPARED = "update patches set git_reading = ?, git_line = ? where sha256 = ? and git_reading is null"
@@ -130,7 +137,9 @@ def fetch_patches(
         patch = read_patch(data, limit)
         if patch.state == "oversized":  # a text that was cut is not compared
             return _patch_row(row, patch, GitReading("refused"), folder)
-        return _patch_row(row, patch, compare_with_git(unpack(data, limit)[0], closing(fetcher)), folder)
+        is_judged = row["rank"] < FOR_MODELS
+        reading = compare_with_git(unpack(data, limit)[0], closing(fetcher)) if is_judged else None
+        return _patch_row(row, patch, reading, folder)
 
     return fetch(store, fetcher, wall, Kind("patch", due_patches(settled_since), ask, _write_patches, fill=add_records))
 

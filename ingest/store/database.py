@@ -132,7 +132,7 @@ def _connect_patiently(path: Path, config: Mapping[str, Any]) -> duckdb.DuckDBPy
 log = logging.getLogger(__name__)
 
 SCHEMA = Path(__file__).with_name("schema")  # statements in the order of the file names
-SCHEMA_VERSION = 18
+SCHEMA_VERSION = 19
 # With 160 the worker and its reader stay below 500 MB when 300,000 events come at once, with 256 they do not; a scoring
 # pass over 20,000 people and 40 repositories needs 130.
 MEMORY_MB = 160

@@ -305,6 +305,8 @@ UNREAD_ROUNDS = """
 delete from touched_files where ($pulls is null or list_contains($pulls, pull_uri))
   and pull_uri in (select pull_uri from content_reviews)
   and (pull_uri, patch_ref) not in (select (pull_uri, patch_ref) from content_reviews)
+  and (pull_uri, patch_ref) not in (
+    select (pull_uri, arg_min(patch_ref, (round, seen_at))) from pull_rounds group by pull_uri)
 """
 LONG_REVIEWS = f"""
 select rowid as place, {", ".join(LISTS)} from content_reviews
@@ -314,7 +316,10 @@ LONG_PATHS = f"select rowid as place, paths from touched_files where strlen(path
 
 
 def drop_superseded(txn: Transaction, pulls: Sequence[str] | None = None) -> None:
-    """Keep the newest reviews of these pull requests (of all, if none are named) and the files of their rounds."""
+    """Keep the newest reviews of these pull requests (of all, if none are named), and the files of their rounds.
+
+    The files of the first round stay as well: models learn from these.
+    """
     for statement in (SUPERSEDED, UNREAD_ROUNDS):
         txn.execute(statement, {"pulls": None if pulls is None else list(pulls)})
 

@@ -10,10 +10,11 @@
 -- Likewise a round that comes after the quiet days makes nothing of that open again, unless it is merged after all.
 -- A person's mark stands for what was mined. One that takes trouble back is honoured from the beginning: what was
 -- mistaken was never so.
--- The content of a change counts only where it was read within a day of its arrival. What is read later is read because of
--- what became of it: on a site's first day those that nobody merged yet, and merges that are still watched. Of the 4,802
--- of a recorded history only such were read, and a model learned that touching tests takes a chance from 22 to 3 %. The
--- columns `sent_*` hold it whenever it was read, for the starter model, which learned from projects that were read whole.
+-- The content of a change counts only where it was read within a day of its arrival, or where all of a repository was
+-- read or asked for. What is read later, before the rest, is read because of what became of it: on a site's first day
+-- those that nobody merged yet, and merges that are still watched. When only such of the 4,802 of a recorded history were
+-- read, a model learned that touching tests takes a chance from 22 to 3 %. The columns `sent_*` hold it whenever it was
+-- read, for the starter model, which learned from projects that were read whole.
 -- A title of one word or none says nothing: they follow from what became of the pull request (ingest/history_import/pulls.py).
 create or replace temp table cases as
 with rounds as (
@@ -43,12 +44,16 @@ with rounds as (
   select pull_uri, bool_or(state in ('passed', 'failed')) as checks_known,
     (list(observed_at order by observed_at) filter (state = 'failed'))[2] as failed_at
   from ci_runs where observed_at <= $now group by pull_uri
+), read_whole as (
+  select repository_id from watched_repositories where repository_id not in (
+    select repository_id from unread_rounds where seen_at <= $now - interval 1 day and (is_stored or not is_asked))
 ), own as (
   select p.pull_uri as key, p.author_id, p.repository_id, p.state, p.seen_at as opened_at,
     coalesce(p.opened_title, p.title) as title,
     greatest(p.seen_at, case when o.merged then r.active_at else r.left_at end) + to_days($quiet) as quiet_at,
     o.merged, o.settled_at, m.clean as marked_clean,
-    coalesce(v.fetched_clock <= p.seen_at + interval 1 day, false) as read_early,
+    coalesce(v.fetched_clock <= p.seen_at + interval 1 day, false)
+      or p.repository_id in (select repository_id from read_whole) as content_counts,
     m.outcome as marked, m.known_from as marked_from, r.first_ref, s.merged_ref, f.* exclude (pull_uri),
     c.failed_at, coalesce(c.checks_known, false) as checks_known
   from pull_requests p semi join counting using (repository_id)
@@ -63,7 +68,7 @@ with rounds as (
     from statuses s where s.pull_uri = p.pull_uri and s.authority = 'author_push_holder' and s.status = 'merged'
       and s.deleted_at is null and s.seen_at <= $now))
 ), sent as (
-  select p.key, p.read_early, p.author_id::bigint as author_id, p.repository_id::bigint as repository_id,
+  select p.key, p.content_counts, p.author_id::bigint as author_id, p.repository_id::bigint as repository_id,
     exists (from push_holders h where h.repository_id = p.repository_id and h.contributor_id = p.author_id
       and coalesce(h.held_from <= p.opened_at, true) and coalesce(p.opened_at < h.held_until, true)) as push_holder,
     p.opened_at, $now::timestamp as observed_until,
@@ -94,10 +99,10 @@ with rounds as (
   left join patches b on b.pull_uri = p.key and b.patch_ref = p.merged_ref and b.state = 'read'
   left join touched_files t on t.whole and t.pull_uri = p.key and t.patch_ref = p.first_ref
 ), own_cases as (
-  select * exclude (read_early), null::bigint as binary_files,
-    if(read_early, sent_additions, null) as additions, if(read_early, sent_deletions, null) as deletions,
-    if(read_early, sent_files, null) as files_touched, if(read_early, sent_tests, null) as touches_tests,
-    if(read_early, sent_docs, null) as docs_only, if(read_early, sent_sensitive, null) as touches_sensitive
+  select * exclude (content_counts), null::bigint as binary_files,
+    if(content_counts, sent_additions, null) as additions, if(content_counts, sent_deletions, null) as deletions,
+    if(content_counts, sent_files, null) as files_touched, if(content_counts, sent_tests, null) as touches_tests,
+    if(content_counts, sent_docs, null) as docs_only, if(content_counts, sent_sensitive, null) as touches_sensitive
   from sent
 ), imported_cases as (
   select concat('imported:', i.source, ':', i.repository, '#', i.number) as key, i.author_id,

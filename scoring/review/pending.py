@@ -26,9 +26,10 @@ from ingest.store.transaction import Rows, Transaction
 from scoring.config.repository import Mode
 from scoring.diff.change import Change
 from scoring.diff.parser import apply_git_reading, read_change
-from scoring.diff.paths import is_sensitive, touched_files
+from scoring.diff.paths import is_sensitive
 from scoring.diff.similarity import record_vector
 from scoring.review.costs import Call, GateFacts, decide
+from scoring.review.first_rounds import touched_row
 from scoring.review.payload import Case
 from scoring.review.schema import TEMPORARY_REASONS, Review
 from scoring.review.store import RUNNING, follow_known_bad, review_columns
@@ -437,18 +438,13 @@ def _write_outcomes(store: Store, outcomes: Sequence[Outcome]) -> None:
             "touched_files",
             list(
                 {
-                    (outcome.pull["pull_uri"], outcome.pull["patch_ref"]): _touched_row(outcome, outcome.change)
+                    key: touched_row(*key, outcome.change)
                     for outcome in outcomes
                     if outcome.change
+                    for key in [(outcome.pull["pull_uri"], outcome.pull["patch_ref"])]
                 }.values()
             ),
         )
-
-
-def _touched_row(outcome: Outcome, change: Change) -> dict[str, Any]:
-    touched = touched_files(change)
-    columns = {"pull_uri": outcome.pull["pull_uri"], "patch_ref": outcome.pull["patch_ref"], "whole": touched.whole}
-    return columns | {"kinds": list(touched.kinds), "paths": list(touched.paths)}
 
 
 def _review_row(txn: Transaction, outcome: Outcome) -> dict[str, Any]:

@@ -75,6 +75,10 @@ class World:
                 " values (?, ?, ?, '', '', 'rounds', 0, 1, ?, ?, ?, ?, 'open')",
                 [uri, self.people[did("mallory")], repository_id, f"blob:{cid}", NOW, NOW, NOW],
             )
+            sql = (
+                "insert into pull_rounds select ?, (select count(*) from pull_rounds where pull_uri = ?), ?, ?, ?, ?, ?"
+            )
+            txn.execute(sql, [uri, uri, f"blob:{cid}", None, None, NOW, True])
 
     def wall(self) -> datetime:
         return self.now

@@ -2,14 +2,15 @@
 
 import gzip
 import hashlib
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from ingest.erasure.erase import drop_old_diffs
 from ingest.git.patch import load_patch
 from ingest.http.fetcher import Fetcher
-from ingest.lookups.rounds import due_patches, fetch_patches
+from ingest.lookups.rounds import FOR_MODELS, compare_kept, due_patches, fetch_patches
 from ingest.records import watched
 from ingest.store.database import Store
 from tests.ingest.lookups.asked import DIFF, NOW, PACKED, World, cid_of, fetch
@@ -47,18 +48,83 @@ def test_patches_of_watched_repositories_come_first_then_what_their_people_offer
     assert world.patches() == 4
 
 
-def test_of_people_without_an_open_pull_request_only_young_merges_of_watched_repositories_are_fetched(
-    world: World,
-) -> None:
-    world.offer("at://a/elsewhere", 2, cid_of(PACKED))
-    world.offer("at://a/old", 1, cid_of(PACKED))
-    world.change("update pull_requests set state = 'merged', merged_at = ?", NOW)
-    world.change("update pull_requests set merged_at = ? where pull_uri = 'at://a/old'", NOW - timedelta(days=60))
+def ranks(world: World, settled_since: datetime = datetime.max) -> dict[tuple[str, str], int]:
+    """The rank of each look-up that is due, by pull request and patch."""
+    with world.store.read() as rows:
+        due = due_patches(settled_since).rows(rows, NOW, 100)
+    return {(row["pull_uri"], row["patch_ref"]): row["rank"] for row in due}
+
+
+def settle_all(world: World, state: str) -> None:
+    world.change("update pull_requests set state = ?, state_at = ?", state, NOW)
     world.identities()
     world.change("update contributors set pds = 'https://pds.example.test'")
-    assert world.patches() == 0
-    assert world.patches(NOW - timedelta(days=44)) == 1
-    assert world.rows("select pull_uri from patches") == [("at://a/1",)]
+
+
+def test_of_people_without_an_open_pull_request_nothing_is_fetched_elsewhere(world: World) -> None:
+    world.offer("at://a/elsewhere", 2, cid_of(PACKED))
+    settle_all(world, "merged")
+    assert {uri for uri, _ in ranks(world, NOW - timedelta(days=44))} == {"at://a/1"}
+    assert world.patches() == 1
+
+
+def test_young_merges_come_before_older_ones_which_only_models_need(world: World) -> None:
+    world.offer("at://a/old", 1, cid_of(PACKED))
+    world.change("update pull_requests set merged_at = opened_at")
+    world.change("update pull_requests set merged_at = ? where pull_uri = 'at://a/old'", NOW - timedelta(days=60))
+    settle_all(world, "merged")
+    ref = f"blob:{cid_of(PACKED)}"
+    assert ranks(world, NOW - timedelta(days=44)) == {("at://a/1", ref): 1, ("at://a/old", ref): FOR_MODELS}
+
+
+@pytest.mark.parametrize("state", ["merged", "closed", "abandoned"])
+def test_models_get_the_first_round_of_everything_in_a_watched_repository_whatever_became_of_it(
+    world: World, state: str
+) -> None:
+    newer = gzip.compress(DIFF.replace("+b", "+c").encode())
+    world.blobs[cid_of(newer)] = newer
+    world.offer("at://a/1", 1, cid_of(newer))
+    settle_all(world, state)
+    assert ranks(world) == {("at://a/1", f"blob:{cid_of(PACKED)}"): FOR_MODELS}
+    assert world.patches() == 1
+    assert world.rows("select patch_ref, git_reading from patches") == [(f"blob:{cid_of(PACKED)}", None)]
+    assert compare_kept(world.store, world.fetcher, world.folder) == 0, "git reads only what somebody decides about"
+    world.change("update pull_requests set state = 'open'")
+    assert world.patches() == 1
+    assert compare_kept(world.store, world.fetcher, world.folder) == 1
+
+
+def test_a_strangers_patches_share_one_hour_and_those_of_a_push_holder_do_not(world: World) -> None:
+    settle_all(world, "closed")
+
+    def payers() -> list[str | None]:
+        with world.store.read() as rows:
+            return [row["payer"] for row in due_patches(NOW).rows(rows, NOW, 10)]
+
+    (author,) = world.rows(
+        "select contributor_id, did from contributors c join pull_requests p on author_id = c.contributor_id"
+    )
+    assert payers() == [author[1]]
+    world.change("insert into push_holders values (1, ?, 'collaborator', 'knot', null, null)", author[0])
+    assert payers() == [None]
+    world.change("update push_holders set held_until = ?", NOW)
+    assert payers() == [author[1]]
+
+
+def test_an_erased_persons_text_is_not_fetched_again_for_models(world: World) -> None:
+    settle_all(world, "closed")
+    assert world.patches() == 1
+    world.change("update patches set sha256 = null")
+    assert ranks(world) == {}
+
+
+def test_an_old_text_stays_until_its_files_are_listed(world: World) -> None:
+    settle_all(world, "closed")
+    world.patches()
+    later = NOW + timedelta(days=400)
+    assert drop_old_diffs(world.store, world.folder, later, 90) == 0
+    world.change("insert into touched_files select pull_uri, patch_ref, [], [], true from patches")
+    assert drop_old_diffs(world.store, world.folder, later, 90) == 1
 
 
 def test_of_one_person_only_the_newest_earlier_patches_are_fetched(world: World) -> None:
@@ -108,6 +174,7 @@ def test_who_cites_anothers_blob_cannot_spoil_its_look_up(world: World) -> None:
 def test_a_hostile_patch_is_noted_and_not_asked_for_again(world: World, data: bytes, state: str) -> None:
     world.identities()
     world.blobs[cid_of(data)] = data
+    world.change("delete from pull_rounds")
     world.offer("at://a/1", 1, cid_of(data))
     assert world.patches() == 1
     assert world.rows("select state, patch_id from patches") == [(state, None)]
@@ -116,6 +183,7 @@ def test_a_hostile_patch_is_noted_and_not_asked_for_again(world: World, data: by
 
 def test_nothing_on_disk_is_named_by_a_stranger(world: World) -> None:
     world.identities()
+    world.change("delete from pull_rounds")
     world.offer("at://a/1", 1, "../../../etc/passwd")
     assert world.patches() == 1
     assert world.outcome("patch")[0] == "failed"

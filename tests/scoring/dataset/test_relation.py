@@ -1,6 +1,6 @@
 """The table `cases`: our own pull requests and imported ones as one, with what counts and from when."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -234,13 +234,79 @@ def test_the_content_of_a_change_counts_only_where_it_was_read_within_a_day_of_i
 ) -> None:
     if word == "open":
         txn.execute("delete from statuses")
-    ref = txn.value("select patch_ref from pull_rounds")
-    txn.append("patches", [EMPTY | {"pull_uri": OFFERED, "patch_ref": ref, "files": 1, "added": 7, "removed": 1}])
-    touched = {"pull_uri": OFFERED, "patch_ref": ref, "kinds": [], "whole": True, "paths": ["tests/a.py"]}
-    txn.append("touched_files", [touched])
+    store_content(txn)
+    offer_another(txn)
     if hours_after is not None:
         read_first_round(txn, at(1) + timedelta(hours=hours_after))
-    assert list(table(txn, CONTENT)[0].values()) == ([7, 1, 1, True, False, False] if counts else [None] * 6)
+    assert content(txn) == (CONTENT_STORED if counts else [None] * 6)
+
+
+CONTENT_STORED = [7, 1, 1, True, False, False]
+OTHER = {"pull_uri": "at://other", "patch_ref": "blob:other"}
+
+
+def store_content(txn: Transaction) -> None:
+    key = {"pull_uri": OFFERED, "patch_ref": txn.value("select patch_ref from pull_rounds")}
+    txn.append("patches", [EMPTY | key | {"files": 1, "added": 7, "removed": 1}])
+    txn.append("touched_files", [key | {"kinds": [], "whole": True, "paths": ["tests/a.py"]}])
+
+
+def offer_another(txn: Transaction, seen_at: datetime = MERGED_AT, readable: bool = True) -> None:
+    """Another pull request, of the owner, in the same repository, which nobody has read."""
+    author = txn.value("select contributor_id from contributors where did = ?", [SEED])
+    times = {"opened_at": seen_at, "seen_at": seen_at, "changed_at": seen_at}
+    (pull,) = txn.rows("from pull_requests where pull_uri = ?", [OFFERED])
+    txn.append("pull_requests", [pull | OTHER | times | {"author_id": author}])
+    txn.append("pull_rounds", [ROUND | OTHER | {"round": 0, "seen_at": seen_at}])
+    pds = "https://pds.example.test" if readable else None
+    txn.execute("update contributors set pds = ? where contributor_id = ?", [pds, author])
+
+
+def content(txn: Transaction) -> list[Any]:
+    build_cases(txn, LATER, 14)
+    return list(txn.rows(f"select {CONTENT} from cases where key = ?", [OFFERED])[0].values())
+
+
+def ask_in_vain(txn: Transaction) -> None:
+    subject = f"{OTHER['pull_uri']} {OTHER['patch_ref']}"
+    row = {"kind": "patch", "subject": subject, "outcome": "failed", "attempts": 1, "fetched_clock": LATER}
+    txn.append("fetches", [row])
+
+
+def store_text(txn: Transaction) -> None:
+    txn.append("patches", [EMPTY | OTHER | {"sha256": "0" * 64, "files": 1, "added": 1, "removed": 0}])
+
+
+@pytest.mark.parametrize(
+    ("happen", "counts"),
+    [
+        pytest.param(lambda txn: offer_another(txn, LATER - timedelta(hours=23)), True, id="it came just now"),
+        pytest.param(lambda txn: offer_another(txn, LATER - timedelta(hours=25)), False, id="nobody asked"),
+        pytest.param(lambda txn: (offer_another(txn), ask_in_vain(txn)), True, id="asked in vain"),
+        pytest.param(lambda txn: offer_another(txn, readable=False), True, id="it has no address"),
+        pytest.param(lambda txn: (offer_another(txn), store_text(txn)), False, id="its files are not listed yet"),
+        pytest.param(
+            lambda txn: (
+                offer_another(txn),
+                store_text(txn),
+                txn.append("touched_files", [OTHER | {"kinds": [], "whole": False, "paths": []}]),
+            ),
+            True,
+            id="it was read",
+        ),
+        pytest.param(
+            lambda txn: (offer_another(txn, LATER), txn.execute("delete from watched_repositories")),
+            False,
+            id="the repository is not watched",
+        ),
+    ],
+)
+def test_content_that_was_read_late_counts_once_all_of_its_repository_was_read_or_asked_for(
+    txn: Transaction, happen: Callable[[Transaction], object], counts: bool
+) -> None:
+    store_content(txn)
+    happen(txn)
+    assert content(txn) == (CONTENT_STORED if counts else [None] * 6)
 
 
 def test_who_could_push_when_it_was_opened_is_told_apart(result: Result) -> None:
