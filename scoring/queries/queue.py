@@ -74,6 +74,7 @@ LISTED = f"""
 select c.pull_uri, {KEY} as key, {SEALED} as sealed, list_contains(?, c.pull_uri) as changed, {{where}} as narrowed,
   list_contains(?, c.repository_id) as shut,
   count(*) over (partition by c.contributor_id, coalesce(p.title, p.pull_uri)) as alike,
+  dense_rank() over (order by c.contributor_id, c.repository_id, coalesce(p.title, p.pull_uri)) as series,
   c.contributor_id in (select c.contributor_id from current_decisions c where {SEALED}) as hidden,
   coalesce(c.probability, c.borrowed, 'nan') as chance, c.probability is null as borrowed,
   coalesce(c.content_risk, 'nan') as risk,
@@ -182,7 +183,7 @@ def _listed(rows: Rows, query: QueueQuery, watched: Watched) -> dict[GroupKey, L
         # Nobody reads off its place what is sealed, or the chance of an author whose audit is due.
         chance=np.where(columns["hidden"], np.nan, columns["chance"]),
         risk=np.where(columns["sealed"], np.nan, columns["risk"]),
-        **{name: columns[name] for name in ("waited", "opened_at", "first_timer", "changed", "on_author")},
+        **{name: columns[name] for name in ("waited", "opened_at", "first_timer", "changed", "on_author", "series")},
     )
     of_group = {key: np.flatnonzero(columns["narrowed"] & (keys == key)) for key in get_args(GroupKey)}
     return {

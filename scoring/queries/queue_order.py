@@ -30,6 +30,7 @@ class Waiting:
     `chance` is P(clean) and `risk` the content risk, NaN where unknown. `waited` counts the days since it was first
     seen: `opened_at` is the author's claim, so it only orders rows within a day. `changed`: somebody approved an
     earlier round. `on_author`: a maintainer spoke last, or its author marked it as merged, which nothing confirms.
+    `series` is the same number for what one author offered to one repository under one title.
     """
 
     chance: Floats
@@ -39,6 +40,7 @@ class Waiting:
     first_timer: Mask
     changed: Mask
     on_author: Mask
+    series: Positions
 
     def select(self, positions: Positions) -> Self:
         return type(self)(*(getattr(self, name)[positions] for name in self.__slots__))
@@ -47,7 +49,8 @@ class Waiting:
 def order_lane(waiting: Waiting, sort: QueueSort, verdicts: int) -> Positions:
     """Return the positions of all rows in display order; those that changed after an approval come first.
 
-    By need and by age, those that wait for their author come last.
+    By need and by age, those that wait for their author come last. By need, of several with one author, repository and
+    title the first stands for all: the others come after what else waits, so that copies do not fill the list.
 
     `verdicts` counts all decisions so far, requests for changes included. With each of them the places for first-timers
     move up by one, so that a verdict on the first row leaves the order of the others unchanged.
@@ -62,10 +65,23 @@ def order_lane(waiting: Waiting, sort: QueueSort, verdicts: int) -> Positions:
     order = np.lexsort([*keys, ~waiting.changed])
     if sort != "need":
         return order
+    copies = _copies(waiting, order)
+    order = order[np.lexsort([copies[order], waiting.on_author[order], ~waiting.changed[order]])]
+    first_timers = waiting.first_timer & ~waiting.on_author & ~copies
     changed_count = int(waiting.changed.sum())
     return np.concatenate(
-        [order[:changed_count], _with_first_timers(waiting, order[changed_count:], verdicts + changed_count)]
+        [
+            order[:changed_count],
+            _with_first_timers(waiting, first_timers, order[changed_count:], verdicts + changed_count),
+        ]
     )
+
+
+def _copies(waiting: Waiting, order: Positions) -> Mask:
+    """Mark those whose author has another with their title before them in this order; none that changed."""
+    copies = np.ones(len(order), dtype=bool)
+    copies[order[np.unique(waiting.series[order], return_index=True)[1]]] = False
+    return copies & ~waiting.changed
 
 
 def _need_keys(waiting: Waiting) -> list[NDArray[Any]]:
@@ -106,7 +122,8 @@ def explain_places(
     raised, without_finding = need + _lift(shown), np.nan_to_num(shown.risk) < FINDING
     # Each TURN-th place goes to a first-timer as long as one is left, so a first-timer there has it by turn.
     turn = shown.first_timer & ((np.arange(len(need)) + first + verdicts) % TURN == 0)
-    causes = np.select([shown.changed, shown.on_author, turn], ["changed", "author", "turn"], "need")
+    copies = _copies(waiting, order)[order[cut]]
+    causes = np.select([shown.changed, shown.on_author, copies, turn], ["changed", "author", "copy", "turn"], "need")
     by_risk = np.nan_to_num(shown.risk) > 1.0 - np.where(np.isnan(shown.chance), UNKNOWN_CHANCE, shown.chance)
     sources = np.select(
         [~without_finding, by_risk, np.isnan(shown.chance), borrowed[order[cut]]],
@@ -133,13 +150,13 @@ def need_band(chance: Floats, risk: Floats) -> Floats:
     return np.minimum(np.round(np.round(100 * (1.0 - clean), DIGITS - 2)) // 10, 9)
 
 
-def _with_first_timers(waiting: Waiting, order: Positions, verdicts: int) -> Positions:
+def _with_first_timers(waiting: Waiting, entitled: Mask, order: Positions, verdicts: int) -> Positions:
     """Give each TURN-th place of an order, counted from the first verdict on, to the longest waiting first-timer.
 
-    A first-timer who has to answer first gets no turn: rows that nobody can decide would block the places of all later
-    ones.
+    Only those `entitled` get one. A first-timer who has to answer first does not: rows that nobody can decide would
+    block the places of all later ones.
     """
-    first_timers = order[(waiting.first_timer & ~waiting.on_author)[order]]
+    first_timers = order[entitled[order]]
     oldest = first_timers[np.lexsort([first_timers, waiting.opened_at[first_timers], -waiting.waited[first_timers]])]
     everybody, newcomers = OrderedDict.fromkeys(order.tolist()), OrderedDict.fromkeys(oldest.tolist())
     chosen = []

@@ -153,14 +153,14 @@ class AuditAnswer:
 class Place:
     """Why a row stands at its place: `number` of `total` in its lane, from 1, and the numbers that ordered it.
 
-    `cause`: it changed after an approval, it is the turn of a first-timer, its author has the next word, its need of a
-    person, or the order that somebody chose. `by` says where the need comes from. `need` and `raised`, the same with
-    its waiting, are whole tenths; `waited` counts days.
+    `cause`: it changed after an approval, it is the turn of a first-timer, its author has the next word, another of
+    theirs with its title stands above, its need of a person, or the order that somebody chose. `by` says where the need
+    comes from. `need` and `raised`, the same with its waiting, are whole tenths; `waited` counts days.
     """
 
     number: int
     total: int
-    cause: Literal["changed", "turn", "author", "need", "oldest", "newest", "lowest"]
+    cause: Literal["changed", "turn", "author", "copy", "need", "oldest", "newest", "lowest"]
     by: Literal["finding", "risk", "chance", "borrowed", "unknown"]
     need: int
     raised: int

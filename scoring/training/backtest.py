@@ -306,7 +306,14 @@ def arrivals_of(study: Study, served: Mapping[str, Scored], material: Material, 
     risk = np.array([material.risk.get(cases.keys[position], np.nan) for position in positions], dtype=np.float64)
     return Arrivals(
         Waiting(
-            chance[positions], risk, np.zeros(len(positions)), opened, settled_here[positions] == 0, no_flags, no_flags
+            chance[positions],
+            risk,
+            np.zeros(len(positions)),
+            opened,
+            settled_here[positions] == 0,
+            no_flags,
+            no_flags,
+            np.arange(len(positions)),
         ),
         served["change"].predicted[positions],
         study.observed[positions] == 0,

@@ -409,6 +409,7 @@ PLACES: Mapping[str, str] = {
     "changed": "it changed after an approval, and those come first",
     "turn": "every third place goes to the first-timer who has waited longest, and that is this one",
     "author": "its author has the next word, and those come last",
+    "copy": "another of theirs with this title stands above, and copies come after the rest",
     "oldest": "the oldest come first",
     "newest": "the newest come first",
     "lowest": "the lowest chances come first",

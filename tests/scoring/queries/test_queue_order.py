@@ -13,24 +13,30 @@ from tests.conftest import PROVE
 
 EXAMPLES = settings(max_examples=2000 if PROVE else 25, deadline=None)
 SHARE = st.one_of(st.just(float("nan")), st.floats(0, 1))
-PULL = st.tuples(SHARE, SHARE, st.integers(0, 40), st.integers(0, 40), st.booleans(), st.booleans(), st.booleans())
-KINDS = (float, float, float, "datetime64[us]", bool, bool, bool)
+COLUMNS = (SHARE, SHARE, st.integers(0, 40), st.integers(0, 40), st.booleans(), st.booleans(), st.booleans())
+PULL = st.tuples(*COLUMNS)
+KINDS = (float, float, float, "datetime64[us]", bool, bool, bool, int)
 
 
 def waiting(*pulls: tuple) -> Waiting:
-    """From (chance, risk, days since first seen, day opened, first-timer, changed, on its author)."""
+    """From (chance, risk, days since first seen, day opened, first-timer, changed, on its author, any series)."""
+    pulls = tuple((*pull, None)[:8] for pull in pulls)
+    pulls = tuple((*pull[:7], pull[7] or -place) for place, pull in enumerate(pulls))
     columns = zip(*pulls, strict=True) if pulls else [()] * len(KINDS)
     days = (np.array(column, dtype=kind if kind is float else int) for column, kind in zip(columns, KINDS, strict=True))
     return Waiting(*(column.astype(kind) for column, kind in zip(days, KINDS, strict=True)))
 
 
-CAUSES = ("changed", "turn", "author", "need")
+CAUSES = ("changed", "turn", "author", "copy", "need")
 LANE = st.lists(PULL, max_size=40).map(lambda pulls: waiting(*pulls))
+IN_SERIES = st.lists(st.tuples(*COLUMNS, st.integers(1, 8)), max_size=40).map(lambda pulls: waiting(*pulls))
 VERDICTS = st.integers(0, 10)
 
 
-def known(chance: float, risk: float = 0.0, day: int = 0, first: bool = False, **more: bool) -> tuple:
-    return chance, risk, 20 - day, day, first, more.get("changed", False), more.get("on_author", False)
+def known(
+    chance: float, risk: float = 0.0, day: int = 0, first: bool = False, series: int | None = None, **more: bool
+) -> tuple:
+    return chance, risk, 20 - day, day, first, more.get("changed", False), more.get("on_author", False), series
 
 
 def order(*pulls: tuple, verdicts: int = 0) -> list[int]:
@@ -53,6 +59,21 @@ def test_what_changed_after_an_approval_is_on_top_even_of_a_place_kept_for_a_fir
 
 def test_a_finding_of_an_unknown_author_stands_before_an_unknown_author_without_one() -> None:
     assert order(known(0.48, 0.01), known(0.54, 0.4)) == [1, 0]
+
+
+def test_copies_of_one_title_come_after_the_rest_and_the_one_in_most_need_stands_for_all() -> None:
+    copies = [known(0.5, series=1), known(0.1, series=1, first=True), known(0.3, series=1, first=True)]
+    others = [known(0.9), known(0.6, on_author=True)]
+    assert order(*copies, *others) == [1, 3, 2, 0, 4], "what waits for its author stays last"
+    assert order(*copies, *others, verdicts=1) == [1, 3, 2, 0, 4], "a copy takes no first-timer's turn"
+
+
+def test_a_copy_that_changed_after_an_approval_stays_on_top() -> None:
+    assert order(known(0.1, series=1), known(0.9, series=1, changed=True), known(0.5)) == [1, 2, 0]
+
+
+def test_a_harmless_copy_does_not_take_the_place_of_a_dangerous_one() -> None:
+    assert order(known(0.9, series=1), known(0.5), known(0.9, 0.95, series=1)) == [2, 1, 0]
 
 
 def test_what_nobody_knows_anything_of_stands_in_the_middle() -> None:
@@ -130,7 +151,7 @@ def test_what_two_passes_compute_differently_in_the_last_digits_moves_no_row(sor
 
 
 @EXAMPLES
-@given(LANE, VERDICTS, st.sampled_from(["need", "lowest", "oldest", "newest"]))
+@given(LANE | IN_SERIES, VERDICTS, st.sampled_from(["need", "lowest", "oldest", "newest"]))
 def test_every_order_shows_each_pull_request_once(lane: Waiting, verdicts: int, sort: str) -> None:
     assert sorted(order_lane(lane, sort, verdicts)) == list(range(len(lane.chance)))  # ty: ignore[invalid-argument-type]
 
@@ -190,7 +211,8 @@ def test_where_every_verdict_asks_for_changes_first_timers_are_read_as_soon(lane
 
 
 def joined(parts: list[Waiting]) -> Waiting:
-    return Waiting(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(Waiting)))
+    whole = Waiting(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(Waiting)))
+    return replace(whole, series=np.arange(len(whole.chance)))
 
 
 def places(lane: Waiting, verdicts: int, sort: QueueSort = "need") -> list[Place]:
@@ -202,7 +224,7 @@ def shown_chances(lane: Waiting) -> np.ndarray:
 
 
 @EXAMPLES
-@given(LANE, VERDICTS)
+@given(LANE | IN_SERIES, VERDICTS)
 def test_what_is_said_of_a_place_is_what_ordered_it(lane: Waiting, verdicts: int) -> None:
     shown, ordered = places(lane, verdicts), order_lane(lane, "need", verdicts).tolist()
     assert [place.number for place in shown] == list(range(1, len(ordered) + 1))
@@ -215,8 +237,18 @@ def test_what_is_said_of_a_place_is_what_ordered_it(lane: Waiting, verdicts: int
     ), "what changed is on top"
     waiting_for_author = [one for _, one in by_cause["author"]]
     assert all(lane.on_author[one] for one in waiting_for_author)
+    copies = {one for _, one in by_cause["copy"]}
+    for place, one in by_cause["copy"]:
+        above = ordered[: place.number - 1]
+        assert any(lane.series[other] == lane.series[one] for other in above), "one of its series stands above"
+        behind = [other for other in ordered[place.number :] if not lane.on_author[other]]
+        assert set(behind) <= copies, "nothing else that waits for a maintainer comes after a copy"
     for place, one in by_cause["turn"]:
-        below = [other for other in ordered[place.number :] if lane.first_timer[other] and not lane.on_author[other]]
+        below = [
+            other
+            for other in ordered[place.number :]
+            if lane.first_timer[other] and not lane.on_author[other] and other not in copies
+        ]
         assert all(lane.waited[other] <= lane.waited[one] for other in below), "nobody below has waited longer"
     by_need = [place for place, _ in by_cause["need"]]
     plain = [(place.raised, place.waited) for place in by_need if place.by != "finding"]
@@ -227,7 +259,7 @@ def test_what_is_said_of_a_place_is_what_ordered_it(lane: Waiting, verdicts: int
 
 
 @EXAMPLES
-@given(LANE, VERDICTS, st.integers(0, 5), st.integers(0, 5))
+@given(LANE | IN_SERIES, VERDICTS, st.integers(0, 5), st.integers(0, 5))
 def test_a_part_of_a_list_says_the_same_as_the_whole(lane: Waiting, verdicts: int, start: int, length: int) -> None:
     ordered, cut = order_lane(lane, "need", verdicts), slice(start, start + length)
     assert explain_places(lane, ordered, shown_chances(lane), "need", verdicts, cut) == places(lane, verdicts)[cut]

@@ -269,7 +269,9 @@ def arrivals(chance: np.ndarray, first: np.ndarray, days: np.ndarray | None = No
     days = np.ones(count) if days is None else days
     opened = START + (np.arange(count) * (86_400_000_000 // a_day)).astype("m8[us]")
     nothing = np.zeros(count, dtype=bool)
-    waiting = Waiting(chance, np.full(count, np.nan), np.zeros(count), opened, first, nothing, nothing)
+    waiting = Waiting(
+        chance, np.full(count, np.nan), np.zeros(count), opened, first, nothing, nothing, np.arange(count)
+    )
     return Arrivals(waiting, chance, chance < 0.5, opened + (days * 86_400_000_000).astype("m8[us]"))
 
 

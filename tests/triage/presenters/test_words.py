@@ -240,6 +240,10 @@ def test_a_repository_that_moved_is_addressed_by_its_owner_and_name_of_today(tmp
             "3 of 1,035: every third place goes to the first-timer who has waited longest, and that is this one.",
         ),
         (Place(9, 9, "author", "risk", 2, 2, 1), "9 of 9: its author has the next word, and those come last."),
+        (
+            Place(7, 9, "copy", "risk", 2, 2, 1),
+            "7 of 9: another of theirs with this title stands above, and copies come after the rest.",
+        ),
         (Place(4, 9, "newest", "risk", 2, 2, 1), "4 of 9: the newest come first."),
         (
             Place(4, 9, "need", "unknown", 5, 5, 1),
