@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 PORT, REACHED_SECONDS = 15_002, 10
 MOST_WORDS = 300
 RETRIES = 5  # 17 s; the client's own 15 are more than ten minutes, and a server that ended has lost its session
+MOST_PARTS = 200  # what Spark itself moves grouped rows to
 Task = Callable[[pa.Table], pa.Table]
 Connect = Callable[[], AbstractContextManager["SparkSession"]]
 
@@ -99,11 +101,21 @@ def task_of(statements: Sequence[str]) -> Task:
     return run
 
 
-def grouped(frame: "DataFrame", column: str, task: Task, schema: pa.Schema) -> "DataFrame":
-    """Run the task on all rows of each value of a column together; `schema` is that of its results."""
+def count_values(path: Path, column: str) -> int:
+    """Return how many values a column of a Parquet file has."""
+    return len(pq.read_table(path, columns=[column])[column].unique().drop_null())
+
+
+def grouped(frame: "DataFrame", column: str, values: int, task: Task, schema: pa.Schema) -> "DataFrame":
+    """Run the task on all rows of each value of a column together; `schema` is that of its results.
+
+    The rows are moved before they are grouped: Sail would move the part of a group that a reader saw as one message,
+    and ends at one of more than 4 MB.
+    """
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    return frame.groupBy(column).applyInArrow(task, from_arrow_schema(schema, prefer_timestamp_ntz=True))
+    moved = frame.repartition(min(max(values, 1), MOST_PARTS), column)
+    return moved.groupBy(column).applyInArrow(task, from_arrow_schema(schema, prefer_timestamp_ntz=True))
 
 
 def write(frame: "DataFrame", path: Path) -> None:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from ingest.cluster.engine import ClusterProblem, Task, grouped, task_of, write
+from ingest.cluster.engine import ClusterProblem, Task, count_values, grouped, task_of, write
 from ingest.files import put_in_place
 from ingest.store.transaction import Rows, quoted
 from scoring.cluster.cut import OF_REPOSITORY, cut
@@ -136,15 +136,16 @@ def compute(session: "SparkSession", folder: Path, tell: Callable[[str], None]) 
     rows, projects, found = (folder / name for name in (ROWS_FILE, "projects", FOUND))
     schema = pq.read_schema(rows)
     project_schema = by_repository(schema.empty_table()).schema
+    shards = count_values(rows, "author_shard")
     exported = session.read.parquet(rows.as_uri())
     if not projects.is_dir():
         tell("by repository")
         cases = exported.where("of_table = 'cases'")
-        write(grouped(cases, "repository_shard", by_repository, project_schema), projects)
+        write(grouped(cases, "repository_shard", shards, by_repository, project_schema), projects)
     tell("by author")
     both = pa.schema([*schema, *(field for field in project_schema if field.name != "key")])
     joined = exported.join(session.read.parquet(projects.as_uri()), "key", "left")
-    write(grouped(joined, "author_shard", by_author, by_author(both.empty_table()).schema), found)
+    write(grouped(joined, "author_shard", shards, by_author, by_author(both.empty_table()).schema), found)
 
 
 def check(rows: Rows, folder: Path) -> int:

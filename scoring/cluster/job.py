@@ -21,7 +21,7 @@ from scoring.config.policy import Policy
 from scoring.dataset.dataset import QUERY, build_cases, build_slices, load_slices
 
 JOB, LOCK = "job.json", ".lock"
-CASES_A_SHARD, FEWEST_SHARDS = 25_000, 8  # Sail 0.7 gives up on messages above 4 MB, which came with 100,000
+CASES_A_SHARD, FEWEST_SHARDS = 25_000, 8  # some kB of memory a case, so 100 MB a task
 EXPORT_MEMORY = "2GB"  # beyond it DuckDB uses the drive
 NOTHING_LEFT = "The job is finished: nothing was done."
 Tell = Callable[[str], None]

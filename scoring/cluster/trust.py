@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from ingest.cluster.engine import ClusterProblem, grouped, write
+from ingest.cluster.engine import ClusterProblem, count_values, grouped, write
 from ingest.files import put_in_place
 from ingest.store.transaction import Rows, quoted
 from scoring.config.policy import Policy
@@ -137,7 +137,7 @@ def compute(session: "SparkSession", folder: Path, policy: Policy) -> None:
         return compute_slices(str(folder), sent, rows)
 
     wanted = session.read.parquet((folder / WANTED).as_uri())
-    write(grouped(wanted, "task", task, SLICE_SCHEMA), folder / COMPUTED)
+    write(grouped(wanted, "task", count_values(folder / WANTED, "task"), task, SLICE_SCHEMA), folder / COMPUTED)
 
 
 def check(rows: Rows, folder: Path, policy: Policy) -> int:

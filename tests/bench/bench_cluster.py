@@ -1,15 +1,16 @@
 """Features on a cluster beside the one query: `python -m tests.bench.bench_cluster [PULLS [ADDRESS]]`.
 
-DATA_ROOT is a marked folder. First a line of JSON with the seconds of the one query and of the export, then one for
-each engine: seconds of the cluster and of the check, how many values differ (goal: 0), and how many times as long as
-the one query all of it took. Without ADDRESS the engines are Sail and, where SPARK_HOME names it, Spark with two
-workers, all on this machine: there a cluster can only lose, and the figure says by how much.
+DATA_ROOT is a marked folder. DuckDB takes every core, as the engines do, and 4,096 MB or `--memory-mb N`. First a line
+of JSON with the seconds of the one query and of the export, then one for each engine: seconds of the cluster and of the
+check, how many values differ (goal: 0), and how many times as long as the one query all of it took. Without ADDRESS the
+engines are Sail and, where SPARK_HOME names it, Spark with two workers, all on this machine: there a cluster can only
+lose, and the figure says by how much.
 """
 
+import argparse
 import json
 import os
 import resource
-import sys
 import tempfile
 import time
 from collections.abc import Generator
@@ -28,22 +29,24 @@ from tests.engines import sail, spark
 from tests.scoring.cluster.compare import differing, of_file, single
 from trustsite.settings import DATA_ROOT
 
-PULLS = 200_000
+PULLS, MEMORY_MB = 200_000, 4_096
 
 
-def main(pulls: int, address: str | None) -> None:
+def main(pulls: int, address: str | None, memory_mb: int) -> None:
+    threads = len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory(dir=DATA_ROOT) as name:
         folder = Path(name)
-        store = Store.open(folder / "trust.duckdb", memory_mb=4096)
+        store = Store.open(folder / "trust.duckdb", memory_mb=memory_mb)
         with store.read() as rows:
             fill_world(rows, pulls)
             rows.rows(QUESTIONS)
+            rows.rows(f"set threads = {threads}")
             began = time.perf_counter()
             one = single(rows)
             queried = time.perf_counter()
             export(rows, folder / "all.parquet", max(FEWEST_SHARDS, pulls // CASES_A_SHARD))
             own = {"one_query_s": queried - began, "export_s": time.perf_counter() - queried}
-            say(rows=pulls, columns=len(NAMES), **own)
+            say(rows=pulls, columns=len(NAMES), threads=threads, memory_mb=memory_mb, **own)
             for engine in [address] if address else ["sail", *(["spark"] if os.environ.get("SPARK_HOME") else [])]:
                 with answering(engine, folder) as there:
                     cluster = measure(rows, folder, there)
@@ -89,4 +92,8 @@ def say(**figures: Any) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else PULLS, sys.argv[2] if len(sys.argv) > 2 else None)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("pulls", nargs="?", type=int, default=PULLS)
+    parser.add_argument("address", nargs="?")
+    parser.add_argument("--memory-mb", type=int, default=MEMORY_MB)
+    main(**vars(parser.parse_args()))
