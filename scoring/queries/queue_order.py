@@ -10,13 +10,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.queries.types import Place, QueueSort
+from scoring.queries.types import FINDING, Place, QueueSort
 
 TURN = 3  # each third place goes to the first-timer who has waited longest
 UNKNOWN_CHANCE = 0.5  # of an author whose chance is unknown or hidden
 LIFT_DAYS, MOST_LIFT = 21, 5  # each three weeks of waiting count as a tenth of need, at most five times
 DIGITS = 9  # of a chance; what is smaller differs between two passes over the same evidence
-FINDING = 0.4  # content risk of a finding of medium severity or worse
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Times = NDArray[np.datetime64]

@@ -149,6 +149,9 @@ class AuditAnswer:
     answered_at: datetime
 
 
+FINDING = 0.4  # content risk of a finding of medium severity or worse
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Why a row stands at its place: `number` of `total` in its lane, from 1, and the numbers that ordered it.
@@ -218,6 +221,11 @@ class QueueRow:
     hidden_by: DueAudit | None = None  # while it is due, neither the verdict nor a sentence names the chance
     place: Place | None = None  # in the list for which it was read; None outside lists
     alike: int = 1  # in the inbox by its author with its title, itself included; 1 outside lists
+
+    @property
+    def asks_reason(self) -> bool:
+        """Whoever approves it has to say why: its CI failed, or its review found something."""
+        return self.ci == "failed" or (self.content_risk or 0.0) >= FINDING
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,24 @@ def test_what_is_flagged_is_approved_only_with_a_reason(site: ActingSite, ana: C
     assert list(Action.objects.values_list("note", flat=True)) == ["The token is a made-up one.", ""]
 
 
+@pytest.mark.parametrize(("risk", "asks"), [(None, False), (0.39, False), (0.4, True), (0.69, True)])
+def test_what_a_review_found_something_in_is_approved_only_with_a_reason_in_any_lane(
+    site: ActingSite, ana: Client, risk: float | None, asks: bool
+) -> None:
+    with site.result.store.write() as txn:
+        txn.execute(
+            "update current_decisions set lane = 'normal_queue', reasons = '[]', content_risk = ? where pull_uri = ?",
+            [risk, OFFERED],
+        )
+    site.publish()
+    assert ("Approve anyway…" in ana.get(f"/?open={quote(OFFERED)}").content.decode()) is asks
+    answer = ana.post("/act", site.form())
+    assert (answer.status_code == 409, "found something: say why" in answer.content.decode()) == (asks, asks)
+    assert Action.objects.exists() is not asks
+    if asks:
+        assert ana.post("/act", site.form(note="The certificate is our own.")).status_code == 302
+
+
 def test_an_older_approval_of_ones_own_work_is_void_on_the_row(
     site: ActingSite, ben: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

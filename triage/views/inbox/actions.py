@@ -49,6 +49,7 @@ NO_ROW = "Nothing changed. It is not judged yet, or its author's account is gone
 NO_LONGER_FAST = "Nothing changed. This left the fast lane meanwhile."
 SAY_WHY = "Nothing changed. It is flagged: say why you approve it anyway."
 SAY_WHY_FAILED = "Nothing changed. Its CI failed: say why you approve it anyway."
+SAY_WHY_FOUND = "Nothing changed. Its review found something: say why you approve it anyway."
 NO_CLAIM = "Nothing changed: its author does not say any more that it was merged. Here is the current state."
 NO_FINDING = "Nothing changed. The latest round does not have this finding."
 NO_ACCOUNT = "Nothing was sent: sign in with your AT Protocol account first. Your text is kept here."
@@ -220,8 +221,8 @@ def _check_approvable(snapshot: Snapshot, wanted: Wanted, subject: Subject, show
         raise Conflict(NO_LONGER_FAST, [wanted.uri])
     if row and row_pill(row).kind == "flag" and not wanted.note.strip():
         raise Conflict(SAY_WHY, [wanted.uri])
-    if row and row.ci == "failed" and not wanted.note.strip():
-        raise Conflict(SAY_WHY_FAILED, [wanted.uri])
+    if row and row.asks_reason and not wanted.note.strip():
+        raise Conflict(SAY_WHY_FAILED if row.ci == "failed" else SAY_WHY_FOUND, [wanted.uri])
 
 
 def _check_claimed(snapshot: Snapshot, wanted: Wanted) -> None:
