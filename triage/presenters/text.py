@@ -452,7 +452,7 @@ def missing_evidence(verdict: Verdict, path: Sequence[Person], is_read: bool) ->
     estimate = verdict.estimate
     facts = (
         (bool(path) or is_denounced(verdict), "no trust path from the seeds"),
-        (estimate.cases > 0, "no settled pull request"),
+        (estimate.cases > 0, f"no settled pull request{'' if estimate.probability is None else ' with such a chance'}"),
         (is_read, "content not reviewed yet"),
     )
     return tuple(words for is_known, words in facts if not is_known)
