@@ -78,6 +78,7 @@ def test_no_patch_that_is_fetched_writes_more_than_the_limit(world: World, data:
     world.change("update contributors set pds = 'https://pds.example.test'")
     world.change("delete from fetches")
     world.change("delete from patches")
+    world.change("delete from pull_rounds")
     world.offer("at://a/1", 1, cid)
     before = files_below(world.folder)
     assert world.patches() == 1

@@ -280,6 +280,16 @@ def test_the_dashboard_says_in_one_line_how_well_the_queues_order_did(client: Cl
     assert "56.7 %" not in few, "with ten cases such a figure says nothing"
 
 
+def test_the_dashboard_and_the_backtest_say_the_same_of_the_scores(client: Client, folder: Path) -> None:
+    serve(folder)
+    assert "Model of" in text(client, "/dashboard")
+    write_backtest(folder, whole_backtest())
+    dashboard, past = text(client, "/dashboard"), text(client, "/backtest")
+    assert "Model of" not in dashboard
+    said = "Where it said 90.0 %, 95.0 % stayed clean"
+    assert (said in dashboard, said in past) == (True, True)
+
+
 def test_a_finished_backtest_answers_where_no_model_serves(client: Client, folder: Path) -> None:
     write_backtest(folder, whole_backtest())
     page = text(client, "/dashboard")

@@ -151,9 +151,11 @@ def _learned(exact: bool, a_year: int, snapshot: Snapshot) -> dict[str, object]:
     drawn = reports.live_budget(results) if results else budget
     past = reports.backtest_of(read_backtest(settings.LOG_DIR), LABEL)
     fewest = missing.fewest_words(budget, settings.FALSE_APPROVAL_DELTA, a_year)
-    # Without a model that was tried, its backtest answers: the same recipe, trained anew for each quarter.
-    is_tried = model is not None and bool(model.change.bins)
-    bins = model.change.bins if model and is_tried else past.bins if past else ()
+    # The backtest answers, as on its own page: the same recipe, trained anew for each quarter. Until there is one the
+    # figures of the training do.
+    has_past = past is not None and bool(past.bins)
+    is_tried = model is not None and bool(model.change.bins) and not has_past
+    bins = past.bins if past and has_past else model.change.bins if model else ()
     bins = bins if sum(one.n for one in bins) >= FEWEST_TOLD else ()
     lowest = reports.lowest_told(bins)
     is_live_told = sum(one.n for one in results) >= FEWEST_TOLD
