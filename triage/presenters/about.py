@@ -28,7 +28,7 @@ HELP: Mapping[str, str] = {
     "ones; an estimated one says its own limit. It is an offer: a person still approves.",
     "The order": "In each lane: first what changed after an approval, then what most needs a person by its findings "
     "and its chance, raised by waiting. Every third place is kept for the first-timer who has waited longest. "
-    "Copies under one title, and what waits for its author, come last.",
+    "Copies, then what waits for its author, come last.",
     "Stays clean": "Of 100 such pull requests, how many are merged and need neither a revert nor a fix within {window} "
     "days. A refused one counts as not clean. It says nothing about taste, usefulness or the person.",
     "95 % interval": "The true share lies in this range, as far as the record shows. A wide range means few past "
