@@ -161,7 +161,7 @@ on("keydown", (event) => {
   if (leaves && say) say.open = false;
   if (leaves && (closeMenu() || types || say)) return (types || say) && (target.blur(), focusRow(current()));
   if (types || root.dataset.keys === "off" || (event.repeat && !"jk".includes(key))) return;
-  if (key === "u" && every(`${changes}.htmx-request`)[0]) awaited = key; // undoes what is on its way
+  if (key === "u" && every(".offer.htmx-request")[0]) awaited = key;
   if (awaited && "cru".includes(awaited)) return; // its text, or a slip
   if (key.length < 2) awaited = "";
   const name = before === "g" ? `g${key}` : key;

@@ -132,28 +132,6 @@ def test_approve_and_undo_with_and_without_scripts_and_a_stale_page_is_told(
     expect(page.locator("#open").get_by_role("button", name="Assign to me")).to_be_visible()
 
 
-def test_an_undo_that_is_pressed_while_the_verdict_is_on_its_way_takes_that_verdict_back(
-    site: ActingSite, open_page: OpenPage
-) -> None:
-    page = open_page(client=site.maintainer(ANA, "ana.example"))
-    page.clock.set_fixed_time(NOON)
-    page.goto("/")
-    expect(approve(page)).to_be_visible()
-    first, second = page.locator(".row").nth(0), page.locator(".row").nth(1)
-    page.keyboard.press("a")
-    expect(first).to_contain_text("Approved by you.")
-    held: list[Route] = []
-    page.route(re.compile("/act$"), lambda route: held.append(route))
-    page.keyboard.press("a")
-    while not held:
-        page.wait_for_timeout(20)
-    page.keyboard.press("u")
-    held[0].continue_()
-    expect(page.locator("#announce")).to_have_text("Undone.")
-    expect(second).not_to_contain_text("Approved")
-    expect(first).to_contain_text("Approved by you.")
-
-
 @pytest.mark.parametrize("keys", ["c", "jc"])
 def test_letters_of_a_comment_that_are_typed_before_its_box_is_there_are_no_keys(
     site: ActingSite, open_page: OpenPage, keys: str
