@@ -434,17 +434,8 @@ def _write_outcomes(store: Store, outcomes: Sequence[Outcome]) -> None:
         for outcome in outcomes:
             if outcome.change is not None:
                 record_vector(txn, outcome.pull["pull_uri"], outcome.pull["patch_ref"], outcome.change, known_bad=False)
-        txn.upsert(
-            "touched_files",
-            list(
-                {
-                    key: touched_row(*key, outcome.change)
-                    for outcome in outcomes
-                    if outcome.change
-                    for key in [(outcome.pull["pull_uri"], outcome.pull["patch_ref"])]
-                }.values()
-            ),
-        )
+        changes = {(one.pull["pull_uri"], one.pull["patch_ref"]): one.change for one in outcomes if one.change}
+        txn.upsert("touched_files", [touched_row(*round_key, change) for round_key, change in changes.items()])
 
 
 def _review_row(txn: Transaction, outcome: Outcome) -> dict[str, Any]:
