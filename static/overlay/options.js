@@ -11,8 +11,7 @@ const say = (words) => (byId("said").textContent = words);
 let saved = {};
 const fill = async () => {
   const { origin, token, pages } = (saved = await settings());
-  byId("address").value = origin;
-  byId("token").value = "";
+  byId("address").value ||= origin; // what was typed while it was read stays
   byId("token").required = !token;
   byId("token").placeholder = token ? "A token is saved. Type another one to replace it." : "sunstead_…";
   for (const box of boxes()) box.checked = pages.includes(box.value);
@@ -28,6 +27,7 @@ const save = async (origin, typed) => {
   await chrome.storage.local.set({ origin, token, pages });
   if (before.origin && patternOf(before.origin) !== patternOf(origin))
     await chrome.permissions.remove({ origins: [patternOf(before.origin)] });
+  byId("address").value = byId("token").value = "";
   await fill();
   say("Saved. Asking…");
   const { inbox, line } = await chrome.runtime.sendMessage({ ask: "inbox", isChanged: true });

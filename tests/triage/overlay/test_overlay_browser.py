@@ -76,6 +76,7 @@ def test_one_whose_number_nobody_read_yet_is_known_by_the_at_uri_of_its_page(
 
 def test_a_list_has_a_small_hat_on_each_row_for_one_request(overlay: Overlay, connected: Connect, asked: Asked) -> None:
     connected()
+    pulls(overlay)
     with overlay.opened(lists(overlay)) as page:
         assert wait_for_hats(page, 3) == ["Fast lane stays clean 60 %", "Flagged", "No score yet"]
         for number in (FAST.number, FLAGGED.number, NEW.number):
