@@ -53,6 +53,14 @@ on("htmx:afterRequest", ({ detail: { elt, successful } }) => {
   }
   setTimeout(() => opening() || (awaited = ""));
 });
+// An undo that is pressed before the answer takes back what was sent, and nothing older.
+let older;
+const offered = () => every("#offers [name=key]")[0]?.value ?? "";
+on("htmx:afterSettle htmx:afterRequest", ({ type, detail: { requestConfig, successful } }) => {
+  if (!requestConfig?.elt.matches(changes) || successful && type === "htmx:afterRequest") return;
+  if ((older ?? offered()) !== offered()) every("#offers [data-key]")[0]?.click();
+  older = undefined;
+});
 
 // What is typed stays until it is sent.
 const forget = (form) => every("[data-draft]", form).forEach(({ dataset }) => delete drafts[dataset.draft]);
@@ -161,8 +169,8 @@ on("keydown", (event) => {
   if (leaves && say) say.open = false;
   if (leaves && (closeMenu() || types || say)) return (types || say) && (target.blur(), focusRow(current()));
   if (types || root.dataset.keys === "off" || (event.repeat && !"jk".includes(key))) return;
-  if (key === "u" && every(".offer.htmx-request")[0]) awaited = key;
-  if (awaited && "cru".includes(awaited)) return; // its text, or a slip
+  if (key === "u" && every(`${changes}.htmx-request`)[0]) older = offered();
+  if (older !== undefined || awaited && "cru".includes(awaited)) return; // its text, or a slip
   if (key.length < 2) awaited = "";
   const name = before === "g" ? `g${key}` : key;
   const wanted = keyed(name);

@@ -17,6 +17,7 @@ from tests.triage.axe import violations
 from tests.triage.conftest import OpenPage
 from tests.triage.worlds.acting_site import ANA, BEN, NOON, ActingSite, fast_site
 from tests.triage.worlds.labelling import define_label, give_push, tell_lanes
+from tests.waiting import wait_for
 from triage.access.oauth.sessions import IN_BROWSER
 from triage.access.tokens import make_link
 from triage.models import Action, OAuthSession, OwnRecord, Person
@@ -130,6 +131,39 @@ def test_approve_and_undo_with_and_without_scripts_and_a_stale_page_is_told(
     expect(page.locator("#open").get_by_role("button", name="Unassign")).to_be_visible()
     page.keyboard.press("u")
     expect(page.locator("#open").get_by_role("button", name="Assign to me")).to_be_visible()
+
+
+def approve_first(page: Page) -> None:
+    """Approve the first row by its key, and wait until the second one is open."""
+    second = page.locator(".row h3 bdi").nth(1).inner_text()
+    expect(approve(page)).to_be_visible()
+    page.keyboard.press("a")
+    expect(page.locator(".offer")).to_contain_text("Approved")
+    expect(page.locator("#pull-title")).to_have_text(second)
+
+
+@pytest.mark.parametrize("has_approved", [False, True], ids=["alone", "after-another"])
+def test_an_undo_that_is_pressed_before_the_answer_takes_back_this_verdict_and_no_older_one(
+    site: ActingSite, open_page: OpenPage, has_approved: bool
+) -> None:
+    page = open_page(client=site.maintainer(ANA, "ana.example"))
+    page.clock.set_fixed_time(site.now)
+    page.goto("/")
+    if has_approved:
+        approve_first(page)
+    expect(approve(page)).to_be_visible()
+    held: list[Route] = []
+    page.route(re.compile(r"/act$"), lambda route: held.append(route))
+    page.keyboard.press("a")
+    wait_for(lambda: page.wait_for_timeout(20) or held, what="the verdict")
+    page.keyboard.press("u")
+    page.keyboard.press("a")  # a slip
+    page.wait_for_timeout(100)
+    held[0].continue_()
+    expect(page.locator("#announce")).to_have_text("Undone.")
+    kept = [action.undone_at is None for action in Action.objects.order_by("pk")]
+    assert kept == [*([True] if has_approved else []), False]
+    assert len(held) == 1
 
 
 @pytest.mark.parametrize("keys", ["c", "jc"])

@@ -6,6 +6,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 from tests.triage.morning.conftest import Enter
 from tests.triage.morning.modes import DESK, Mode, expect_focus, open_row, press_keys, row_of
 from tests.triage.worlds.acting_site import ActingSite
+from tests.waiting import wait_for
 from triage.models import Action
 
 NOTE = "Ask ana about the lamp."
@@ -85,6 +86,24 @@ def test_a_first_change_that_does_not_come_says_so_and_holds_back_no_key(enter: 
     page.unroute("**open=**")
     press_keys(page, "c j c")
     expect(page.locator("#open .say[open] textarea")).to_be_focused()
+
+
+def test_an_undo_that_is_pressed_before_a_verdict_fails_takes_back_nothing_older(enter: Enter) -> None:
+    page, held = enter(), list[Route]()
+    open_row(page, Mode(), "Chore 03")
+    press_keys(page, "a")
+    expect(row_of(page, "Chore 03")).to_contain_text("Approved by you.")
+    open_row(page, Mode(), "Chore 04")
+    page.route("**/act", lambda route: held.append(route))
+    press_keys(page, "a")
+    wait_for(lambda: page.wait_for_timeout(20) or held, what="the verdict")
+    press_keys(page, "u")
+    held[0].fulfill(status=403, body="")
+    expect(page.get_by_role("alert")).to_be_visible()
+    expect(row_of(page, "Chore 03")).to_contain_text("Approved by you.")
+    press_keys(page, "u")
+    expect(row_of(page, "Chore 03")).not_to_contain_text("Approved")
+    assert Action.objects.get().undone_at is not None
 
 
 def test_what_the_page_sends_by_itself_does_not_take_a_failure_off_the_screen(enter: Enter) -> None:

@@ -306,10 +306,11 @@ def from_hsl(hue: int, saturation: int, lightness: int) -> str:
     return "#" + "".join(f"{round(255 * value):02x}" for value in values)
 
 
-# 34,000 before phones got a bar at the bottom, the parts of a pull request and actions behind More, without scripts.
-def test_own_css_and_javascript_stay_under_41_kilobytes() -> None:
+# 34,000 before phones got a bar at the bottom, the parts of a pull request and actions behind More, without scripts;
+# 41,000 before an undo that is pressed before the answer was kept for it.
+def test_own_css_and_javascript_stay_under_42_kilobytes() -> None:
     files = [path for folder in ("css", "js") for path in (PROJECT / "static" / folder).iterdir()]
-    assert sum(path.stat().st_size for path in files) < 41_000
+    assert sum(path.stat().st_size for path in files) < 41_600
 
 
 CSS = {path.stem: path.read_text() for path in (PROJECT / "static" / "css").glob("*.css")}
