@@ -23,7 +23,7 @@ from scoring.formatting import (
 )
 from scoring.gate.conditions import SHUT_LANE
 from scoring.thresholds import LARGE
-from scoring.types import Evidence, Factor, Lane, Param, ShownFinding, Verdict
+from scoring.types import Evidence, Lane, Param, ShownFinding, Verdict
 
 Params = Mapping[str, Param]
 
@@ -100,8 +100,7 @@ def _known_author_clause(verdict: Verdict, evidence: Evidence, change: ChangeOut
     probability, cases = verdict.estimate.probability, evidence.clean + evidence.not_clean
     low = EVEN if "below_fast_lane" in reasons or not cases else max(EVEN, evidence.clean / cases - FAR_BELOW)
     if not is_fast and cases and probability is not None and probability < low:
-        chance = percent(probability)
-        return f"Chance {chance}, tests fail" if change.tests_fail else _low_chance(chance, verdict.factors, evidence)
+        return _low_chance(probability, verdict, evidence, change)
     if below := reasons.get("below_fast_lane"):
         start = f"Chance {percent(number_of(below['probability']))}, fast lane from {{}}"
         return start.format(percent_in_full(number_of(below["t_high"]))) if exact else CLAUSES["below_fast_lane"](below)
@@ -245,12 +244,14 @@ def found_words(name: str, place: str, places: int = 1) -> str:
     return f"{name} in {short}{end}" if short and not ("…" in short and end) else name + end
 
 
-def _low_chance(chance: str, factors: Sequence[Factor], evidence: Evidence) -> str:
-    """Say why a chance is low: a bad record; for a good one, what lowers it most, where that can be told shortly."""
-    clean, cases = evidence.clean, evidence.clean + evidence.not_clean
+def _low_chance(probability: float, verdict: Verdict, evidence: Evidence, change: ChangeOutline) -> str:
+    """Say why a chance is low: failed tests, then a bad record; for a good one, what lowers it most."""
+    chance, clean, cases = percent(probability), evidence.clean, evidence.clean + evidence.not_clean
+    if change.tests_fail:
+        return f"Chance {chance}, tests fail"
     if 2 * clean <= cases:
         return f"Chance {chance}: {f'{clean:,}' if clean else 'none'} of {cases:,} merged cleanly"
-    lowering = [(one.effect, one) for one in factors if one.effect is not None and one.effect <= -TELLING]
+    lowering = [(one.effect, one) for one in verdict.factors if one.effect is not None and one.effect <= -TELLING]
     ordered = (one for _, one in sorted(lowering, key=itemgetter(0)) if one.name in LOWERS and one.value is not None)
     words = next(filter(None, (LOWERS[one.name](number_of(one.value)) for one in ordered)), "")
     return f"Chance {chance}: {words}" if words else f"Chance {chance}, though {clean:,} of {cases:,} clean"
@@ -261,7 +262,7 @@ def _change_clause(
 ) -> str:
     """Name the strongest finding where the reason is about content, or the size where nothing else is wrong."""
     if code == "low_probability" and evidence.clean + evidence.not_clean:
-        return _low_chance(percent(number_of(reasons[code]["probability"])), verdict.factors, evidence)
+        return _low_chance(number_of(reasons[code]["probability"]), verdict, evidence, change)
     if code not in OF_CONTENT:
         return CLAUSES[code](reasons[code])
     if finding := next((other for other in change.findings if other.severity != "low"), None):

@@ -323,6 +323,8 @@ def _say_unknown(params: Params) -> str:
     rest = f": {things(waiting, 'merged pull request')} not counted yet" if waiting else ""
     if "probability" in params:
         chance = percent(number_of(params["probability"]))
+        if "record" in params:
+            return f"Nothing with such a chance settled yet. A low one ({chance}) that is a guess flags nobody."
         return f"No record yet{rest}. A low chance ({chance}) flags nobody without one."
     return f"No score yet{rest}."
 

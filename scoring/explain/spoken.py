@@ -98,7 +98,13 @@ HELD: Mapping[str, Callable[[Params], str]] = {
     "lane_closed": lambda params: "somebody closed the fast lane for it",
     "approved_before": lambda params: "it changed after it was approved",
     "tests_failed": lambda params: "its tests fail",
-    "not_enough_evidence": lambda params: "it has no record yet" if "probability" in params else "it has no score yet",
+    "not_enough_evidence": lambda params: (
+        "its low chance is a guess"
+        if "record" in params
+        else "it has no record yet"
+        if "probability" in params
+        else "it has no score yet"
+    ),
     "lane_alarm": lambda params: "too many audited pull requests were bad, so the fast lane is shut",
     "closed_by_outcomes": lambda params: "too many fast lane pull requests went wrong here, so it is shut",
     "estimated_lane_closed": lambda params: (

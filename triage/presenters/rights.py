@@ -271,7 +271,7 @@ def _place_words(row: QueueRow, lane: Lane, place: Place) -> str:
     would = row.shadow and row.verdict.lane is Lane.FAST_LANE
     among, where = ("that would be fast lane", ", where the lane is shut") if would else (WAITING[lane], "")
     told = f"It is {_ordinal(place.at)} of {place.total:,} {among} in {name}{where}."
-    return f"{told} {place.heard}".strip()
+    return f"{told} {place.heard or UNKNOWN_WAIT}"
 
 
 def listed_words(place: tuple[int | None, int] | None) -> str:

@@ -139,6 +139,8 @@ def test_people_are_told_apart_by_their_record_here_and_by_their_tests() -> None
     [
         (0.42, False, "Chance 42 %, though 41 of 42 clean"),
         (0.42, True, "Chance 42 %, tests fail"),
+        (0.08, False, "Chance 8 %, though 41 of 42 clean"),
+        (0.08, True, "Chance 8 %, tests fail"),
         (0.57, False, "Chance 57 %, though 41 of 42 clean"),
         (0.7, False, "Fast lane not open in this repository"),
     ],
@@ -147,7 +149,7 @@ def test_a_chance_below_even_or_far_below_the_record_is_named_before_it(
     probability: float, tests_fail: bool, words: str
 ) -> None:
     prediction = Prediction(Estimate(probability, 0.2, 0.8, 42), (), "m")
-    verdict = judge_change(KNOWN, CLEAR, ORDINARY, Thresholds(t_low=0.0), 0.55, 5.0, prediction)
+    verdict = judge_change(KNOWN, CLEAR, ORDINARY, Thresholds(t_low=0.1), 0.55, 5.0, prediction)
     assert decided(verdict, KNOWN, ChangeOutline(tests_fail=tests_fail)) == words
 
 

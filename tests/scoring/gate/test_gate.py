@@ -97,6 +97,14 @@ def test_a_model_that_expects_little_of_a_newcomer_sends_them_to_no_human_for_la
     assert judge(Evidence(not_clean=1), OPEN, 0.55, 5.0, said).lane is Lane.NEEDS_HUMAN
 
 
+def test_a_low_chance_that_rests_on_no_settled_case_is_a_guess_and_flags_nobody() -> None:
+    guess = replace(estimate(0.1), cases=0)
+    verdict = judge(Evidence(not_clean=1), OPEN, 0.55, 5.0, Prediction(guess, (), "label_clean-abc"))
+    assert verdict.lane is Lane.NORMAL_QUEUE
+    assert verdict.reasons[0] == Reason("not_enough_evidence", {"waiting": 0, "probability": 0.1, "record": 1})
+    assert "that is a guess flags nobody" in sentence(verdict.reasons[0])
+
+
 def test_the_reasons_come_strongest_first() -> None:
     assert codes(KNOWN, 0.95, OPEN) == ["trust_path", "track_record"]
     told = [reason.code for reason in decide_person(KNOWN, estimate(0.7), OPEN)[1]]

@@ -68,6 +68,16 @@ def test_what_was_drawn_before_changes_no_line(told: list[tuple[str, str, str, s
         assert draw_line(line) == row_lines._draw(line)
 
 
+@pytest.mark.parametrize("may", [True, False], ids=["maintainer", "reader"])
+def test_a_copy_says_first_that_it_is_one_and_any_other_row_what_decided_it(may: bool) -> None:
+    def first_words(cause: Any) -> str:
+        place = read.Place(7, 9, cause, "risk", 2, 2, 1)
+        return row_line(replace(view(), row=replace(ROW, place=place)), acts(may)).decided
+
+    assert first_words("copy") == "Same title as another of theirs above"
+    assert {first_words(cause) for cause in ("need", "turn", "author")} == {row_line(view(), acts(may)).decided}
+
+
 def test_a_line_names_three_labels_and_counts_the_rest_and_markup_in_them_stays_text() -> None:
     labels = ("<b>bug</b>", "docs", "size: small", "two", "more")
     item = replace(view(), row=replace(ROW, labels=labels))

@@ -81,7 +81,10 @@ def test_their_own_page_says_its_place_in_the_lane_and_the_steps_on_its_way(
 ) -> None:
     for token in (data_address(link(seed)), f"/c/{MARA}/decision/{link(seed, OFFERED)}"):
         page = read_text(text(client.get(token)))
-        assert "It is 1st of 1 waiting for a review in lantern." in page
+        assert (
+            "It is 1st of 1 waiting for a review in lantern. Too few have been answered there yet to say how soon."
+            in page
+        )
         assert re.search(r"Done: Sent \d+ \w+ Read by scanners Waits for a person Decided", page), "not read yet"
     heard = read.AnswerMonth(datetime(2026, 3, 1), 27, 4.94, 1.0, 9.0)
     monkeypatch.setattr(

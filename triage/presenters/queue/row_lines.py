@@ -23,6 +23,7 @@ from triage.presenters.text import brief_age
 from triage.services.actions import TO_AUTHOR, is_own
 
 CHANGED = CHANGE_CLAUSES["approved_before"]({})
+COPY = "Same title as another of theirs above"  # it stands last for that alone, whatever else is known of it
 CI_BRIEF = {"passed": "✓ CI", "failed": "✕ CI", "running": "… CI", "never_ran": "no CI"}
 LABELS = 3  # shown in a line; the pane shows all
 KEPT = 500  # cached lines: six first pages of the queue, in 2 MB
@@ -67,6 +68,7 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
     row, (repository, _, number) = item.row, item.label.rpartition(" ")
     changed = act.changed if act else ""
     decided = item.decided_exact if act and act.can_act else item.decided
+    decided = COPY if row.place and row.place.cause == "copy" else decided
     pick = pick_of(item, act)
     is_cause, changed_sentence = bool(changed) and item.decided == CHANGED, f"{changed[:1].upper()}{changed[1:]}"
     return RowLine(
