@@ -1,5 +1,6 @@
 """Match rules against syntax trees and statements, with names filled in, and report added lines."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
 MARK = "\x02"  # put before visitor input, so that rules need not list all its forms
+# A call that quotes a name or a literal for SQL, and what it may take the place of besides.
+_QUOTES = re.compile(
+    r"(?i)\b(?:\w+(?:\.|->|::))*(?:escape|quote)_?(?:sqlite|id(?:ent\w*)?|literal|name|table|column)\(([^()]*)\)"
+)
+_AROUND = re.compile(r"[\s,\[\]\"'`]")
 NEAR = 5  # rows around a changed one in which a rule's needle may be: calls rarely span more
 
 
@@ -86,6 +92,7 @@ def _match_trees(
             if (
                 line
                 and reported.isdisjoint(source_rows)
+                and not _is_only_quoted(rule, side, {*rows, *source_rows})
                 and not _is_safe(rule, node.text(), side, written, range(rows[0], rows[-1] + 1))
             ):
                 reported.update(rows)
@@ -130,6 +137,8 @@ def _match_statements(expanded: Expanded, side: NewSide, statement_rules: list[R
                 continue
             if rule.spares_moved and _is_moved(rule, text, side.removed):
                 continue
+            if _is_only_quoted(rule, side, {*rows, *source_rows}):
+                continue
             if not _is_safe(rule, statement.text if rule.as_written else text, side, written, rows):
                 reported[rule.id].update(rows, source_rows)
                 yield rule, line
@@ -170,6 +179,15 @@ def _is_safe(rule: Rule, text: str, side: NewSide, filled: Sequence[str], rows: 
     is_alone = rule.companion is not None and not rule.companion.search(near)
     is_excepted = rule.exception is not None and rule.exception.search(near) is not None
     return is_alone or is_excepted or (rule.safe_values is not None and not has_unsafe(text, rule.safe_values, near))
+
+
+def _is_only_quoted(rule: Rule, side: NewSide, rows: Iterable[int]) -> bool:
+    """Return whether the added ones of these rows say what removed ones said, and only quote more of it for SQL."""
+    if rule.holes != "safe-in-sql":
+        return False
+    added = " ".join(line.text for row in sorted(rows) if (line := side.added(row, row)) is not None)
+    bare, quoted_values = _QUOTES.subn(r"\1", added)
+    return quoted_values > 0 and _AROUND.sub("", bare) in _AROUND.sub("", side.removed)
 
 
 def _reads(rule: Rule, text: str, heads: str) -> bool:
