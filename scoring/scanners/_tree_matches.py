@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from scoring.diff.budget import spend
@@ -11,7 +12,7 @@ from scoring.scanners._guards import is_guarded
 from scoring.scanners._holes import has_unsafe
 from scoring.scanners._python_names import Expanded, expand_python, focused
 from scoring.scanners._rules import Rule, may_read, tree_rules, visitor_values
-from scoring.scanners._statements import Statement, put_together, rows_near, statements
+from scoring.scanners._statements import ROWS, Statement, put_together, rows_near, statements
 from scoring.scanners._text import GRAMMARS, Language
 from scoring.scanners.whole_files import NewSide
 
@@ -185,9 +186,12 @@ def _is_only_quoted(rule: Rule, side: NewSide, rows: Iterable[int]) -> bool:
     """Return whether the added ones of these rows say what removed ones said, and only quote more of it for SQL."""
     if rule.holes != "safe-in-sql":
         return False
-    added = " ".join(line.text for row in sorted(rows) if (line := side.added(row, row)) is not None)
-    bare, quoted_values = _QUOTES.subn(r"\1", added)
-    return quoted_values > 0 and _AROUND.sub("", bare) in _AROUND.sub("", side.removed)
+    end = max(rows) + 1  # of a statement that may go on in the rows below
+    own, below = ([side.added(row, row) for row in part] for part in (sorted(rows), range(end, end + ROWS)))
+    texts = [[line.text for line in part if line is not None] for part in (own, [*own, *takewhile(bool, below)])]
+    bare = (_QUOTES.subn(r"\1", " ".join(text)) for text in texts)
+    removed = _AROUND.sub("", side.removed)
+    return any(quoted_values > 0 and _AROUND.sub("", text) in removed for text, quoted_values in bare)
 
 
 def _reads(rule: Rule, text: str, heads: str) -> bool:
