@@ -6,18 +6,18 @@ removed line. `statement` is one for a changed statement over any number of line
 (_statements.py), or `as_written`; `{name}` in it inserts a part of rules/patterns.yml, `spares` must not match the
 statement (or the text that a `rule` found), and `within` must match the head of a function around it. `holes` names the
 part of rules/patterns.yml for safe values: at least one value inserted into a text of the statement, or of what a
-`rule` found, must be another (_holes.py). `beside` must match another added line of the hunk (for `removed`: the line
-before it; for `rule` and `statement`: a line near it); `unless` must match no added line of the file (for `removed`: of
-the change, without comments; for `rule` and `statement`: no line near it). `guarded` spares a `rule` or `statement`
-whose value is restricted to known ones by the code around it, and to folders and hosts where it names a place
-(_guards.py). One of `needles` must occur in the text, which makes the rules fast. `paths` are patterns, in lower case,
-of the only files that a rule reads. Outside of code (tests, documentation, generated and vendored files) a rule of type
-`security` weighs as much as in code, as builds run those files; one that is `lighter_outside`, and every other, weighs
-one step less there. `bad` is found and `good` is not; tests run both, and `bad` with other names, in another order and
-with one step of indirection. `frail` names those of the three that the rule does not survive. A rule that is
-`filled_in` reads Python only after names are filled in, so that a remaining name is unknown. One that `spares_moved`
-does not report a statement whose match is also in the removed lines. A rule on statements yields to another with an
-equal severity on the line.
+`rule` found, must be another (_holes.py), and for SQL more than what removed lines say unquoted. `beside` must match
+another added line of the hunk (for `removed`: the line before it; for `rule` and `statement`: a line near it); `unless`
+must match no added line of the file (for `removed`: of the change, without comments; for `rule` and `statement`: no
+line near it). `guarded` spares a `rule` or `statement` whose value is restricted to known ones by the code around it,
+and to folders and hosts where it names a place (_guards.py). One of `needles` must occur in the text, which makes the
+rules fast. `paths` are patterns, in lower case, of the only files that a rule reads. Outside of code (tests,
+documentation, generated and vendored files) a rule of type `security` weighs as much as in code, as builds run those
+files; one that is `lighter_outside`, and every other, weighs one step less there. `bad` is found and `good` is not;
+tests run both, and `bad` with other names, in another order and with one step of indirection. `frail` names those of
+the three that the rule does not survive. A rule that is `filled_in` reads Python only after names are filled in, so
+that a remaining name is unknown. One that `spares_moved` does not report a statement whose match is also in the removed
+lines. A rule on statements yields to another with an equal severity on the line.
 
 ast-grep compiles a rule at each call, which is nearly all that a rule on a tree costs: with every shared part of its
 language and Unicode's classes 1 to 7 ms, with the parts that it names and classes of ASCII a tenth. So `tree_rules`

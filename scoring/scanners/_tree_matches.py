@@ -1,6 +1,8 @@
 """Match rules against syntax trees and statements, with names filled in, and report added lines."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from scoring.diff.budget import spend
@@ -10,7 +12,7 @@ from scoring.scanners._guards import is_guarded
 from scoring.scanners._holes import has_unsafe
 from scoring.scanners._python_names import Expanded, expand_python, focused
 from scoring.scanners._rules import Rule, may_read, tree_rules, visitor_values
-from scoring.scanners._statements import Statement, put_together, rows_near, statements
+from scoring.scanners._statements import ROWS, Statement, put_together, rows_near, statements
 from scoring.scanners._text import GRAMMARS, Language
 from scoring.scanners.whole_files import NewSide
 
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
 MARK = "\x02"  # put before visitor input, so that rules need not list all its forms
+# A call that quotes a name or a literal for SQL, and what it may take the place of besides.
+_QUOTES = re.compile(
+    r"(?i)\b(?:\w+(?:\.|->|::))*(?:escape|quote)_?(?:sqlite|id(?:ent\w*)?|literal|name|table|column)\(([^()]*)\)"
+)
+_AROUND = re.compile(r"[\s,\[\]\"'`]")
 NEAR = 5  # rows around a changed one in which a rule's needle may be: calls rarely span more
 
 
@@ -86,6 +93,7 @@ def _match_trees(
             if (
                 line
                 and reported.isdisjoint(source_rows)
+                and not _is_only_quoted(rule, side, {*rows, *source_rows})
                 and not _is_safe(rule, node.text(), side, written, range(rows[0], rows[-1] + 1))
             ):
                 reported.update(rows)
@@ -130,6 +138,8 @@ def _match_statements(expanded: Expanded, side: NewSide, statement_rules: list[R
                 continue
             if rule.spares_moved and _is_moved(rule, text, side.removed):
                 continue
+            if _is_only_quoted(rule, side, {*rows, *source_rows}):
+                continue
             if not _is_safe(rule, statement.text if rule.as_written else text, side, written, rows):
                 reported[rule.id].update(rows, source_rows)
                 yield rule, line
@@ -170,6 +180,18 @@ def _is_safe(rule: Rule, text: str, side: NewSide, filled: Sequence[str], rows: 
     is_alone = rule.companion is not None and not rule.companion.search(near)
     is_excepted = rule.exception is not None and rule.exception.search(near) is not None
     return is_alone or is_excepted or (rule.safe_values is not None and not has_unsafe(text, rule.safe_values, near))
+
+
+def _is_only_quoted(rule: Rule, side: NewSide, rows: Iterable[int]) -> bool:
+    """Return whether the added ones of these rows say what removed ones said, and only quote more of it for SQL."""
+    if rule.holes != "safe-in-sql":
+        return False
+    end = max(rows) + 1  # of a statement that may go on in the rows below
+    own, below = ([side.added(row, row) for row in part] for part in (sorted(rows), range(end, end + ROWS)))
+    texts = [[line.text for line in part if line is not None] for part in (own, [*own, *takewhile(bool, below)])]
+    bare = (_QUOTES.subn(r"\1", " ".join(text)) for text in texts)
+    removed = _AROUND.sub("", side.removed)
+    return any(quoted_values > 0 and _AROUND.sub("", text) in removed for text, quoted_values in bare)
 
 
 def _reads(rule: Rule, text: str, heads: str) -> bool:

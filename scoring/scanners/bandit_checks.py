@@ -97,6 +97,7 @@ _BINDING += (ast.MatchAs, ast.MatchStar, ast.MatchMapping)
 _SETS_BY_TEXT = re.compile(r"\b(?:globals|vars|locals|exec|eval|setattr|__dict__|sys\.modules|import\s*\*)")
 VALUES = 40  # examined values of one command
 _SHELL_CHECKS = frozenset({"B602", "B605"})
+_LOADED = re.compile(r"\bloads?\(\s*((?:c?[Pp]ickle|_pickle|cloudpickle|dill|marshal)\.dumps\()?")
 _OPERATOR = re.compile(r"[|&;<>()$`\n]")  # of a shell
 # Bandit's severity and confidence. Findings of low severity or in doubt are not reported.
 SEVERITIES = {
@@ -145,6 +146,8 @@ def _findings(file: FileChange, side: NewSide) -> Iterator[Finding]:
         rows = [row - 1 for row in issue.linerange] or [(issue.lineno or 1) - 1]
         if issue.test_id in _SHELL_CHECKS and _is_safe_command(written, min(rows), max(rows)):
             continue
+        if issue.test_id == "B301" and _is_copy(written[min(rows) : max(rows) + 1]):
+            continue
         line = side.added(min(rows), max(rows))
         lines = reported.setdefault(issue.test_id, set())
         if line is None or line.new is None or not severity or line.new in lines or len(lines) >= ONCE:
@@ -160,6 +163,12 @@ def _is_safe_command(rows: list[str], first: int, last: int) -> bool:
     safe, near = safe_in_shell(), rows_near(rows, first, last)
     values = [value.strip() for value in holes(" ".join(rows[first : last + 1]), safe)][:VALUES]
     return bool(values) and all(safe.search(value) or is_bounded(value, safe, near) for value in values)
+
+
+def _is_copy(rows: list[str]) -> bool:
+    """Return whether all that is unpickled was pickled in the same expression."""
+    loaded = _LOADED.findall(" ".join(rows))
+    return bool(loaded) and all(loaded)
 
 
 def _issues(side: NewSide) -> Iterable["Issue"]:

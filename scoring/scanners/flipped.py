@@ -88,6 +88,29 @@ _RIGHT = re.compile(
     r"(?i)admin|\bowner|owner_?id|staff|superuser|\brole|permission|permit|\bcan_?[a-z_]|moderator|authori[sz]|privileg|"
     r"allowed|is_?auth|authenticated|verif|policy|scope|grant|tenant|current_?user|user\.id|== ?user\b|signature|valid"
 )
+# What reads like a right and is none, and what it is read as: the scope of a connection (ASGI) or of variables, the
+# class that an old `super` names, an error about a value, the text of an assertion. `token.scope`, `"admin" in scope`,
+# `has_scope(scope)` and `scope["user"]` stay rights.
+_OF_CONNECTION = (
+    r"[\"'](?:type|asgi|http_version|method|scheme|raw_path|query_string|headers|client|server|extensions|subprotocols|state|"
+    r"app|router|endpoint|path_params|\w*path)[\"']"
+)
+_NO_RIGHTS = (
+    (re.compile(rf"\$scope(?=\.\w)|\b\w*scope(?=(?:\[|\.(?:get|pop|setdefault)\(){_OF_CONNECTION})"), "connection"),
+    (re.compile(r"\bscope(?:\s*:\s*\w+)?(?=,\s*receive\b)|(?<=receive, )scope\b|(?<=send, )scope\b"), "connection"),
+    (re.compile(rf"({_OF_CONNECTION} (?:not )?in (?:(?:self|request|websocket|conn)\.)?)scope\b"), r"\1connection"),
+    (
+        re.compile(
+            r"((?:\b(?:dict|partial|Request|HTTPConnection|WebSocket|URL)|(?:_|\b)(?:app|asgi|response))\((?:[^()]*[\s,=])?)"
+            r"\w*scope(?=\))"
+        ),
+        r"\1connection",
+    ),
+    (re.compile(r"\bsuper\(\w+, self\)"), "super()"),
+    (re.compile(r"^(\s*(?:raise|throw)\s+(?:new\s+)?)[\w.]*[vV]alid\w*\("), r"\1Error("),
+    (re.compile(r"^(\s*assert\b[^\"']*),\s*[fr]?(?:\"[^\"]*\"|'[^']*')\s*$"), r"\1"),
+)
+_NONE = re.compile(r"\bis (not )?None\b")
 _ROUTE = re.compile(
     r"\b\w+\.(get|post|put|patch|delete|all|use|route|group|handle\w*|Handle\w*|GET|POST|PUT|DELETE)\(\s*[\"'`]/"
 )
@@ -271,7 +294,15 @@ def _alike(removed: list[Line], added: list[Line]) -> Iterator[tuple[Line, Line]
 
 
 def _tokens(text: str) -> list[str]:
-    return _TOKEN.findall(text[:LINE_LENGTH])
+    return _TOKEN.findall(_NONE.sub(lambda found: f"{'!=' if found[1] else '=='} None", text[:LINE_LENGTH]))
+
+
+def _read(line: Line) -> str:
+    """Return the text of a line, without what only reads like a right."""
+    text = line.text[:LINE_LENGTH]
+    for no_right, plain in _NO_RIGHTS:
+        text = no_right.sub(plain, text)
+    return text
 
 
 def _difference(old: list[str], new: list[str]) -> str | None:
@@ -291,7 +322,7 @@ def _difference(old: list[str], new: list[str]) -> str | None:
 
 def _weakening(old: Line, new: Line, following: str) -> str | None:
     """Return how a mostly unchanged line no longer checks a right, or widens a look-up beyond one's own objects."""
-    before, after = old.text[:LINE_LENGTH], new.text[:LINE_LENGTH]
+    before, after = _read(old), _read(new)
     words, kept = set(_WORD.findall(before)), set(_WORD.findall(after))
     if _is_guard_dropped(before, after):
         return "weaker"
@@ -361,7 +392,7 @@ def _asks_less(before: str, after: str) -> bool:
 
 def _is_moved(hunk: Hunk, old: Line, new: Line) -> bool:
     """Return whether every word about rights that a line loses is in another added line of the hunk."""
-    words, kept = (set(_WORD.findall(line.text[:LINE_LENGTH])) for line in (old, new))
+    words, kept = (set(_WORD.findall(_read(line))) for line in (old, new))
     lost = {word for word in words - kept if any(pattern.search(word) for pattern in (_GUARD, _RIGHT, _STATE))}
     others = (line.text[:LINE_LENGTH] for line in hunk.lines if line.mark == "+" and line is not new)
     return bool(lost) and lost <= {word for text in others if not is_comment(text) for word in _WORD.findall(text)}
@@ -441,7 +472,7 @@ def _is_protected(how: str, hunk: Hunk, line: Line, path: str) -> bool:
         if line_above.mark != "-"
     )
     head = next((text for text in above if _HEAD.search(text)), hunk.section)
-    text = line.text[:LINE_LENGTH]
+    text = _read(line)
     is_asking = _ASKING.search(head) is not None or _RIGHTS_PATH.search(path) is not None
     return is_asking or any(pattern.search(text) for pattern in (_PROTECTED, _ROLE))
 

@@ -32,6 +32,13 @@ def test_a_hunk_that_is_whole_by_itself_is_read_and_one_that_is_not_is_left_to_t
     assert rules_found(scan, marked_lines("+y = eval(x\n \n ]\n \n \n \n")) == set()
 
 
+def test_a_copy_by_pickle_is_no_unpickling_of_what_came_from_outside() -> None:
+    copied = "import pickle\nmade = pickle.loads(pickle.dumps(thing))"
+    assert rules_found(scan, added_lines(copied)) == set()
+    assert rules_found(scan, added_lines(f"{copied}; read = pickle.loads(body)")) == {"B301"}
+    assert rules_found(scan, added_lines("import pickle\npickle.loads(json.dumps(body))")) == {"B301"}
+
+
 def test_only_lines_that_the_change_adds_are_told() -> None:
     assert rules_found(scan, marked_lines(" y = eval(x)\n+z = 1\n-q = eval(x)\n")) == set()
 

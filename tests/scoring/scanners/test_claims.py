@@ -134,6 +134,52 @@ def test_another_change_of_a_line_is_none(old: str, new: str) -> None:
     assert found(flipped.scan, marked_lines(f"-{old}\n+{new}\n")) == []
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("async def __call__(self, scope, receive, send):", "async def __call__(self, connection):"),
+        ("return await self.app(scope, receive, send)", "return await self.app(receive, send)"),
+        ("return self.app(scope)", "return self.app(receive)"),
+        ("return Request(scope)", "return Request(environ)"),
+        ('if scope["type"] == "http" and scope["path"] != "/":', 'if scope["type"] == "http" and path != "/":'),
+        ('if scope.get("root_path") and is_ready:', "if is_ready:"),
+        ('assert "app" in self.scope and is_ready', "assert is_ready"),
+        ('assert not url, \'Set "scope" or "parts".\'', 'assert not url, \'Set "url" or "parts".\''),
+        ("if ($scope.ready && $scope.shown) {", "if (ready && shown) {"),
+        ("return super(UserAdmin, self).inlines(request)", "return super().inlines(request)"),
+        ("raise ValidationError('%d is no input' % piece)", "raise ValueError('%d is no input' % piece)"),
+        ("if token != None and kind in ('form', ''):", "if token is not None and kind in ('form', ''):"),
+    ],
+)
+def test_what_only_reads_like_a_right_may_go(old: str, new: str) -> None:
+    assert found(flipped.scan, marked_lines(f"-{old}\n+{new}\n")) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "how"),
+    [
+        ('if "admin" in token.scope and is_ready:', "if is_ready:", "weaker"),
+        ('if "admin" in scope and is_ready:', "if is_ready:", "weaker"),
+        ('if has_scope(token, "write") and is_ready:', "if is_ready:", "weaker"),
+        ("if required_scopes <= token.scopes and is_ready:", "if is_ready:", "weaker"),
+        ('if claims["scope"] == "write" and is_ready:', "if is_ready:", "weaker"),
+        ('if scope == "admin" and is_ready:', "if is_ready:", "weaker"),
+        ('if scope["user"] == page.author and is_ready:', "if is_ready:", "weaker"),
+        ("if token.covers(scope) and is_ready:", "if is_ready:", "weaker"),
+        ("return has_access(token, scope)", "return has_access(token)", "weaker"),
+        ('if (in_array("admin", $scope) && $ready) {', "if ($ready) {", "weaker"),
+        ("if scope in token.scopes:", "if scope not in token.scopes:", "opposite"),
+        ("return super(Page, self).may(user) and user.is_admin", "return super().may(user)", "weaker"),
+        ('raise Refused("no") unless user.admin? && ready', 'raise Refused("no") unless ready', "weaker"),
+        ('assert user.is_admin, "a right is missing"', 'assert user, "a right is missing"', "weaker"),
+        ("if token is None:", "if token is not None:", "opposite"),
+    ],
+)
+def test_a_right_beside_what_reads_like_one_may_not_go(old: str, new: str, how: str) -> None:
+    (finding,) = found(flipped.scan, marked_lines(f"-{old}\n+{new}\n"))
+    assert (finding.rule, finding.severity) == (how, "med")
+
+
 def test_of_runs_of_different_lengths_only_lines_that_are_alike_are_compared() -> None:
     alike = marked_lines("-if user.is_admin:\n+if not user.is_admin:\n+    log()\n")
     assert [finding.rule for finding in found(flipped.scan, alike)] == ["opposite"]

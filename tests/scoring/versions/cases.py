@@ -110,6 +110,12 @@ OTHERWISE: dict[str, dict[str, tuple[Any, ...]]] = {
 }
 DRAWN = 500
 
+
+def replaced(old: str, new: str) -> str:
+    """A patch that puts one line in the place of another."""
+    return f"diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-{old}\n+{new}\n"
+
+
 # One change for each scanner that has no file of rules, and for each way in which a patch is not read whole.
 LICENCE = "Permission is hereby granted, free of charge, to any person"
 CHANGES = {
@@ -143,7 +149,15 @@ CHANGES = {
     "install hook": one_line("package.json", '  "postinstall": "node x.js",'),
     "licence": one_line("src/app.py", f"# {LICENCE}"),
     "guard removed": SUM.replace("    for item in items[1:]:", "    check_permission(user)"),
-    "comparison flipped": "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-if a < b:\n+if a <= b:\n",
+    "comparison flipped": replaced("if a < b:", "if a <= b:"),
+    "scope of a connection": replaced('if scope["type"] == "http" and ready:', "if ready:"),
+    "scope of a token": replaced('if "admin" in token.scope and ready:', "if ready:"),
+    "name quoted in a query": replaced(
+        'db.execute(f"select * from [{t}]")', 'db.execute(f"select * from {quote_ident(t)}")'
+    ),
+    "name of a download": one_line("src/app.py", 'send_file(EXPORT, download_name=request.args["name"])'),
+    "entity in a picture": one_line("docs/mark.svg", '<!ENTITY ns_svg "http://www.w3.org/2000/svg">'),
+    "copy by pickle": one_line("src/app.py", "copied = pickle.loads(pickle.dumps(thing))"),
     "other language": one_line("src/app.pl", 'system("tar $name");'),
     "prose": one_line("README.md", "A sentence."),
     "long line": one_line("src/app.js", "x" * 30_000),
