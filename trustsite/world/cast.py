@@ -77,7 +77,12 @@ NEWCOMERS = (
     Contributor("hilde", 2, 0, 0, 1),
 )
 # Mostly closed: the clean rate falls below .30, so a person must look.
-TROUBLED = (Contributor("ruben", 210, 1, 13, 2),)
+TROUBLED = (
+    Contributor("ruben", 210, 1, 13, 2),
+    Contributor("sigrid", 640, 3, 16, 0),
+    Contributor("tomas", 520, 2, 14, 0),
+    Contributor("urs", 330, 1, 12, 0),
+)
 # Denounced by a maintainer for cause.
 DENOUNCED = (Contributor("blitz", 45, 0, 5, 1),)
 
