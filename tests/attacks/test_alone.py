@@ -176,7 +176,7 @@ VALUES = ("mutual", "claimed", "did:plc:signer", "999999999", "1999-01-01T00:00:
 def test_whatever_a_person_proves_beyond_the_forge_moves_no_score_and_no_lane(
     base: Path, tmp_path: Path, part: int
 ) -> None:
-    """Each of 47 people and 3 repositories gets drawn facts; in all parts that makes 10,000 of them.
+    """Each of 50 people and 3 repositories gets drawn facts; in all parts that makes 10,000 of them.
 
     A thousand signed claims and packages are worth nothing here.
     """
@@ -216,7 +216,7 @@ DRAWN = ("signals", "public_keys", "round_commits")
 def test_any_set_of_signals_from_beyond_the_forge_leaves_every_lane_equal_or_lower(
     base: Path, tmp_path: Path, part: int
 ) -> None:
-    """Signatures, keys and time zones of 47 people's rounds are drawn beside the facts above; 10,000 people in all.
+    """Signatures, keys and time zones of 50 people's rounds are drawn beside the facts above; 10,000 people in all.
 
     What is told of packages that a change adds stands in `test_packages.py`.
     """

@@ -6,7 +6,7 @@ does once any request has met it, kilobytes sent, and the median of an empty Dja
 middleware. Goals at 5,000 open pull requests and 100,000 contributors: 50 ms and 150 kB for the queue's first page,
 20 ms for a row that opens, 100 ms for the dashboard.
 
-SETS copies of the simulated network's 47 people, PULLS of which bring their 51 open pull requests.
+SETS copies of the simulated network's 50 people, PULLS of which bring their 51 open pull requests.
 """
 
 import json
