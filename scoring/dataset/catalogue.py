@@ -71,7 +71,7 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature(
         "recent_merge_rate_here",
-        "their merge rate in this repository, where each year halves what came before",
+        "the share of their pull requests merged here, newer ones counting more, drawn towards the usual one",
         "0 to 1",
         0,
         "self",

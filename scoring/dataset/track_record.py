@@ -31,10 +31,10 @@ RECORD = (
     ),
     Feature("waiting_long", "their pull requests that have waited long, everywhere", "pull requests", -1, "self"),
     Feature("waiting_long_here", "their pull requests that have waited long here", "pull requests", -1, "self"),
-    Feature("lately_clean", "their lately clean pull requests, everywhere", "pull requests", 1, "push-holder"),
-    Feature("lately_clean_here", "their lately clean pull requests here", "pull requests", 1, "push-holder"),
-    Feature("lately_not_clean", "their lately not clean pull requests, everywhere", "pull requests", 0, "self"),
-    Feature("lately_not_clean_here", "their lately not clean pull requests here", "pull requests", 0, "self"),
+    Feature("lately_clean", "theirs that lately stayed clean, everywhere", "pull requests", 1, "push-holder"),
+    Feature("lately_clean_here", "theirs that lately stayed clean here", "pull requests", 1, "push-holder"),
+    Feature("lately_not_clean", "theirs that lately went wrong, everywhere", "pull requests", 0, "self"),
+    Feature("lately_not_clean_here", "theirs that lately went wrong here", "pull requests", 0, "self"),
     Feature(
         "lately_rate", "the share of their lately settled or long waiting ones that was clean", "0 to 1", 0, "self"
     ),

@@ -377,7 +377,7 @@ LANE_CLAUSES: Mapping[str, Callable[[Params], str]] = {
     "never_fast_path": lambda params: f"T{_touched(params)[1:]}: always reviewed",
     "lane_closed": lambda params: "A maintainer closed the fast lane for it",
     "newer_round": lambda params: f"Round {count_of(params['newest']) + 1} not scanned yet",
-    "no_content_verdict": lambda params: "Content review not finished",
+    "no_content_verdict": lambda params: "Content not fully reviewed",
     "content_partly_read": lambda params: f"Only {percent(number_of(params['coverage']))} could be scanned",
     "back_from_silence": lambda params: "Sent right after a long absence",
     "signature_unchecked": lambda params: "Signatures not checked yet",

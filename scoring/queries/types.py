@@ -382,7 +382,7 @@ class PullLine:
     label: str = ""  # as in the queue: "datasette #12", or the last five characters of the record key
     added: int | None = None  # None: the patch was not read
     removed: int | None = None
-    flagged: bool = False  # open, and a person has to look at it; the other lanes may be an audit's secret
+    flagged: bool = False  # open and flagged in the inbox; the other lanes may be an audit's secret
 
 
 @dataclass(frozen=True, slots=True)

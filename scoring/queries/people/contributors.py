@@ -16,6 +16,7 @@ from scoring.formatting import display_name
 from scoring.models.registry import SHRUNK_RATE, clean_needed, shrunk_rate
 from scoring.pipeline.interventions import LEFT_OUT
 from scoring.pipeline.stored import CLAIMS, read_verdict
+from scoring.queries.changes import FLAGGED
 from scoring.queries.people.scores import HIDDEN, hide_score, score, score_ground, scores_everywhere
 from scoring.queries.people.signals import read_signals
 from scoring.queries.people.trust import read_trust
@@ -87,10 +88,10 @@ MARKS = {"clean": "clean", "needed_fix": "needed a fix", "reverted": "reverted"}
 PULLS = f"""
 select p.*, coalesce(r.name, r.repo_key) as name, h.number, x.added, x.removed,
   case when k.pull_uri is null then l.clean else k.mined_clean end as clean, k.outcome as mark,
-  w.repository_id is not null as watched, {RESULT} as result, coalesce(d.lane = 'needs_human', false) as flagged
+  w.repository_id is not null as watched, {RESULT} as result, coalesce({FLAGGED}, false) as flagged
 from pull_requests p join repositories r using (repository_id) left join labels l using (pull_uri)
 left join marks k using (pull_uri) left join watched_repositories w using (repository_id)
-left join pull_pages h using (pull_uri) left join current_decisions d on d.pull_uri = p.pull_uri
+left join pull_pages h using (pull_uri) left join current_decisions c on c.pull_uri = p.pull_uri
 left join patches x on x.pull_uri = p.pull_uri and x.patch_ref = p.patch_ref and x.state = 'read'
 where p.author_id = ? order by p.opened_at desc, p.pull_uri limit ?
 """

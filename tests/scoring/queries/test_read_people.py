@@ -12,6 +12,7 @@ from scoring.config.policy import Policy
 from scoring.queries import read
 from scoring.queries.people import contributors
 from scoring.queries.people.trust import read_trust
+from scoring.queries.queue import KEY
 from scoring.queries.types import LeaderboardSort
 from tests.ingest.stream.frames import ANA, MALLORY, MARA, REPO, SEED, STRANGER, Frames, pull_uri
 from tests.pipeline import Result
@@ -141,11 +142,11 @@ def test_each_vouch_of_a_path_has_its_weight_and_the_paths_share_nobody_but_seed
     assert len(between) == len(set(between))
 
 
-def test_an_open_pull_request_that_needs_a_person_is_told_with_the_person(played: Result) -> None:
+def test_an_open_pull_request_is_flagged_with_its_person_where_it_is_in_the_inbox(played: Result) -> None:
     with played.reading() as rows:
         flagged = rows.rows(
-            "select d.pull_uri as uri, c.did from current_decisions d join contributors c using (contributor_id) "
-            "join pull_requests p using (pull_uri) where d.lane = 'needs_human' and p.state = 'open'"
+            "select c.pull_uri as uri, a.did from current_decisions c join contributors a using (contributor_id) "
+            f"join pull_requests p using (pull_uri) where {KEY} = 'needs_human' and p.state = 'open'"
         )
         pages = {row["did"]: read.contributor(rows, row["did"]) for row in flagged}
     assert flagged

@@ -70,7 +70,7 @@ def test_every_order_is_kept_over_pages(played: Result, sort: read.QueueSort) ->
 @pytest.fixture
 def altered(played: Result) -> Iterator[Result]:
     """The same store; afterwards its decisions, pull requests and comments are what they were."""
-    tables = ("current_decisions", "pull_requests", "comments", "maintainer_actions")
+    tables = ("current_decisions", "pull_requests", "comments", "maintainer_actions", "audits")
     kept = {table: played.rows(f"select * from {table}") for table in tables}
     yield played
     with played.store.write() as txn:
@@ -135,6 +135,29 @@ def test_a_stronger_finding_moves_a_change_up_past_older_ones(altered: Result) -
         decide(altered, youngest, "content_risk", risk)
         places.append(place_of(altered, youngest))
     assert places[0] >= places[1] > places[2] > places[3]
+
+
+@pytest.mark.parametrize("would_merge", [None, True, False], ids=["unanswered", "would-merge", "would-not"])
+def test_what_the_audit_drew_is_flagged_with_its_person_as_in_the_inbox(
+    altered: Result, would_merge: bool | None
+) -> None:
+    drawn = needing_review(altered)[0]
+    decide(altered, drawn, "lane", "needs_human")
+    decide(altered, drawn, "reasons", '[{"code":"audit_drawn","params":{"odds":0.3}}]')
+    if would_merge is not None:
+        answer = {"audit_key": "a", "odds": 0.3, "would_merge": would_merge, "because": "read it", "estimated": False}
+        moments = dict.fromkeys(("drawn_at", "answered_at", "known_from"), datetime(2099, 1, 1))
+        read_then = (
+            "select pull_uri, record_cid, round, patch_id, repository_id from current_decisions where pull_uri = ?"
+        )
+        with altered.store.write() as txn:
+            txn.append("audits", [answer | moments | one for one in txn.rows(read_then, [drawn.uri])])
+    with altered.reading() as rows:
+        page = read.contributor(rows, drawn.author.did)
+        assert page is not None
+        flagged = {line.uri for line in page.pulls if line.flagged}
+        lane = read.lanes(rows, [drawn.uri], QueueQuery())[drawn.uri]
+    assert (drawn.uri in flagged) == (lane == "needs_human") == (would_merge is False)
 
 
 def test_the_place_of_what_the_audit_sealed_tells_nothing_of_its_risk_and_chance(altered: Result) -> None:
