@@ -177,7 +177,7 @@ def would_change(verdict: Verdict, evidence: Evidence, thresholds: Thresholds, i
         return f"A chance below {high}, a warning by a seed or lost trust would end the fast lane."
     if thresholds.t_high is None:
         if thresholds.shut is not None:
-            return sentence(thresholds.shut)
+            return "Nothing in this change: the fast lane is shut here." + _first_steps(verdict, evidence)
         return _what_opens(thresholds) + _first_steps(verdict, evidence)
     return _towards_fast_lane(verdict, thresholds.t_high, _how_much(inputs, verdict, thresholds.t_high))
 

@@ -167,6 +167,17 @@ def test_a_shut_lane_says_what_would_open_it() -> None:
     assert sentence(shut).endswith("are needed to set its threshold; so far there are 31.")
 
 
+def test_a_lane_that_was_shut_is_opened_by_nothing_in_a_change_and_its_reason_is_told_once() -> None:
+    expired = Thresholds(shut=Reason("certificate_expired", {"days": 3}))
+    verdict = judge(VOUCHED, expired, 0.55, 5.0)
+    assert would_change(verdict, VOUCHED, expired) == "Nothing in this change: the fast lane is shut here."
+    stranger = judge(Evidence(), expired, 0.55, 5.0)
+    assert would_change(stranger, Evidence(), expired) == (
+        "Nothing in this change: the fast lane is shut here. A vouch by a seed gives a trust path. A first settled "
+        "pull request gives a score."
+    )
+
+
 def test_where_enough_have_settled_the_lane_does_not_ask_for_as_many_again() -> None:
     plenty = Thresholds(settled=2_151)
     verdict = judge(VOUCHED, plenty, 0.55, 5.0)
