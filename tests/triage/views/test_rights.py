@@ -26,7 +26,8 @@ from triage.access import throttle
 from triage.access.tokens import DAYS, SIGNER, secret_hash
 from triage.models import Action, Change, ContributorLink, LeaderboardWish, Maintainer, Objection, OutboxEntry, Person
 from triage.models.accounts import log_change
-from triage.presenters.rights import MARKED, own_pull, steps_of
+from triage.presenters.contributor import RecordRow
+from triage.presenters.rights import MARKED, OwnScore, own_pull, steps_of
 from triage.services.erasure import forget_account
 from triage.services.objections import wish
 from triage.views import about
@@ -52,10 +53,11 @@ def test_their_own_page_says_first_where_it_is_and_why_and_what_helps_and_last_w
     client: Client, seed: Person
 ) -> None:
     page = text(client.get(data_address(link(seed)))).partition("<main")[2]
-    where = ["Your pull requests", "A maintainer will look at it.", ">Why<", "What helps", "<h2>Decided<"]
+    where = ["Your pull requests", "A maintainer will look at it.", ">Why<", "What helps"]
     rest = [
         "What maintainers see",
         "No score yet. None",
+        "<h2>Decided<",
         ">Object<",
         "do not score me",
         ">Leaderboard<",
@@ -99,6 +101,23 @@ def test_their_own_page_says_its_place_in_the_lane_and_the_steps_on_its_way(
     )
     monkeypatch.setattr(read, "queue_order", lambda *given: ())
     assert " waiting for a review in" not in read_text(text(client.get(data_address(link(seed))))), "snoozed, approved"
+
+
+@pytest.mark.parametrize(("decided", "folded"), [(7, 0), (8, 1), (20, 13)])
+def test_their_own_page_shows_seven_that_were_decided_and_folds_the_others(
+    client: Client, seed: Person, monkeypatch: pytest.MonkeyPatch, decided: int, folded: int
+) -> None:
+    line = read.PullLine(
+        "at://one", "Mend the lamp", "lantern", datetime(2026, 1, 1), "merged", "clean", result="clean"
+    )
+    past = (RecordRow(line, "clean", "fast", ""),) * decided
+    estimate = Estimate(None, 0.0, 1.0, 0)
+    monkeypatch.setattr(contributor.rights, "own_score", lambda page: OwnScore(estimate, "", (), past, ""))
+    page = text(client.get(data_address(link(seed)))).partition("<h2>Decided<")[2].partition("</section>")[0]
+    shown, _, rest = page.partition("<details>")
+    assert (shown.count("Mend the lamp"), rest.count("Mend the lamp")) == (decided - folded, folded)
+    assert page.count("<details>") == page.count("</details>") == min(folded, 1)
+    assert (f"<summary>{folded} more</summary>" in page) == bool(folded)
 
 
 def test_steps_say_what_is_done_and_whose_turn_it_is() -> None:
