@@ -214,6 +214,14 @@ def test_hostile_code_is_read_in_linear_time(make: Callable[[int], str], times: 
         in_linear_time(read, lambda size: written(size, rows // 10), times)
 
 
+def test_a_long_row_of_attributes_in_a_query_is_read_in_linear_time() -> None:
+    def written(size: int) -> FileChange:
+        return added_lines(f"db.execute(f'select {{x}} from ' + {'a.' * size}b)")
+
+    findings = in_linear_time(lambda file: found(dangerous.scan, file), written, 1900, 0.1)
+    assert [finding.rule for finding in findings] == ["python-sql-built-text"]
+
+
 def test_code_that_nests_too_deeply_is_said_to_be_unread() -> None:
     findings = found(dangerous.scan, added_lines(deep("(", ")", 100_000)))
     assert [(finding.rule, finding.type, finding.severity) for finding in findings] == [
