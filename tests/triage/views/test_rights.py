@@ -74,6 +74,7 @@ def test_their_own_page_says_first_where_it_is_and_why_and_what_helps_and_last_w
     assert "No place on the list yet: 0 of 5 changes settled." in page
     read = read_text(page)
     assert not re.search(r"[Yy]ou trust|for them|about them|theirs|[Tt]his contributor|this DID|[a-z]_[a-z]", read)
+    assert f" in lantern · {OFFERED[-5:]}, opened " in page, "two of one title are told apart in an objection"
     assert ">Pull requests: 1<" in page
     assert ">Current decisions: 1<" in page
 
