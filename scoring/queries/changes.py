@@ -32,8 +32,6 @@ WOULD_MERGE = """(
     and a.record_cid is not distinct from c.record_cid and a.patch_id is not distinct from c.patch_id
 )"""
 SEALED = f"({DRAWN} and {WOULD_MERGE} is null)"
-# Whether a row of current_decisions is flagged. A drawn one is stored as such, and is none until an answer says so.
-FLAGGED = f"if({DRAWN}, {WOULD_MERGE} is not distinct from false, c.lane = 'needs_human')"
 ANSWERS = """
 select a.pull_uri, a.round, a.record_cid, a.patch_id, a.would_merge, a.because, a.actor_id, a.answered_at
 from audits a where list_contains(?, a.pull_uri)

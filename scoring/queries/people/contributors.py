@@ -16,10 +16,10 @@ from scoring.formatting import display_name
 from scoring.models.registry import SHRUNK_RATE, clean_needed, shrunk_rate
 from scoring.pipeline.interventions import LEFT_OUT
 from scoring.pipeline.stored import CLAIMS, read_verdict
-from scoring.queries.changes import FLAGGED
 from scoring.queries.people.scores import HIDDEN, hide_score, score, score_ground, scores_everywhere
 from scoring.queries.people.signals import read_signals
 from scoring.queries.people.trust import read_trust
+from scoring.queries.queue import KEY
 from scoring.queries.types import (
     ContributorPage,
     ContributorScore,
@@ -88,7 +88,7 @@ MARKS = {"clean": "clean", "needed_fix": "needed a fix", "reverted": "reverted"}
 PULLS = f"""
 select p.*, coalesce(r.name, r.repo_key) as name, h.number, x.added, x.removed,
   case when k.pull_uri is null then l.clean else k.mined_clean end as clean, k.outcome as mark,
-  w.repository_id is not null as watched, {RESULT} as result, coalesce({FLAGGED}, false) as flagged
+  w.repository_id is not null as watched, {RESULT} as result, {KEY} is not distinct from 'needs_human' as flagged
 from pull_requests p join repositories r using (repository_id) left join labels l using (pull_uri)
 left join marks k using (pull_uri) left join watched_repositories w using (repository_id)
 left join pull_pages h using (pull_uri) left join current_decisions c on c.pull_uri = p.pull_uri
