@@ -106,6 +106,9 @@ class Estimate:
     cases: int
 
 
+NO_ESTIMATE = Estimate(None, 0.0, 1.0, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Needed:
     """A change that alone would bring P(clean) to the next lane: `needed`, with the `value` that it has now.

@@ -83,7 +83,7 @@ def decided(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHIN
         return fit(f"Author may push; {addition}" if addition else "Its author may push here")
     if not evidence.settled_here:
         return fit(_newcomer_clause(verdict, evidence, change, addition))
-    return next(iter(_clauses(verdict, OF_LANE)), "") or fit(_known_author_clause(verdict, evidence, change, exact))
+    return fit(_known_author_clause(verdict, evidence, change, exact))
 
 
 def explain(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHING_KNOWN) -> str:
@@ -101,12 +101,14 @@ def _known_author_clause(verdict: Verdict, evidence: Evidence, change: ChangeOut
     low = EVEN if "below_fast_lane" in reasons or not cases else max(EVEN, evidence.clean / cases - FAR_BELOW)
     if not is_fast and cases and probability is not None and probability < low:
         return _low_chance(probability, verdict, evidence, change)
+    is_shut = not reasons.keys().isdisjoint(SHUT_LANE)
+    if of_lane := _clauses(verdict, [code for code in OF_LANE if not (is_shut and code == "back_from_silence")]):
+        return of_lane[0]
     if below := reasons.get("below_fast_lane"):
         start = f"Chance {percent(number_of(below['probability']))}, fast lane from {{}}"
         return start.format(percent_in_full(number_of(below["t_high"]))) if exact else CLAUSES["below_fast_lane"](below)
     if is_fast and change.shadow:
         return fit(f"{_merged_words(evidence).removesuffix(' here')}; fast lane not open here")
-    is_shut = not reasons.keys().isdisjoint(SHUT_LANE)
     if not is_fast and not is_shut and (trust := _clauses(verdict, OF_TRUST)):
         return trust[0]
     if "fast_lane_shut" in reasons and not change.tests_fail:

@@ -252,7 +252,7 @@ def _first_steps(verdict: Verdict, evidence: Evidence) -> str:
     if evidence.structural_trust <= 0:
         steps.append("A vouch by a seed gives a trust path.")
     if verdict.estimate.probability is None:
-        steps.append("A first settled pull request gives a score.")
+        steps.append("A first pull request like it that settles gives a score.")
     return "".join(f" {step}" for step in steps)
 
 
@@ -321,10 +321,10 @@ def _say_denounced(params: Params) -> str:
 def _say_unknown(params: Params) -> str:
     waiting = count_of(params["waiting"])
     rest = f": {things(waiting, 'merged pull request')} not counted yet" if waiting else ""
+    if "record" in params:
+        return "No score: no pull request with such a record has settled yet."
     if "probability" in params:
         chance = percent(number_of(params["probability"]))
-        if "record" in params:
-            return f"Nothing with such a chance settled yet. A low one ({chance}) that is a guess flags nobody."
         return f"No record yet{rest}. A low chance ({chance}) flags nobody without one."
     return f"No score yet{rest}."
 

@@ -99,7 +99,7 @@ HELD: Mapping[str, Callable[[Params], str]] = {
     "approved_before": lambda params: "it changed after it was approved",
     "tests_failed": lambda params: "its tests fail",
     "not_enough_evidence": lambda params: (
-        "its low chance is a guess"
+        "nothing like it has settled yet"
         if "record" in params
         else "it has no record yet"
         if "probability" in params

@@ -2,7 +2,8 @@
 
 Where no model serves, the shrunk rate does (`scoring.models.registry`). Features are as of now, trust is that of the
 table `trust`. For a change the lower of two probabilities counts: that of the change, and that of its author alone,
-since authors can move the first by the choice of what to send.
+since authors can move the first by the choice of what to send. Where no settled case had a probability near that one,
+the model abstains: it was never seen to hold there. The other probability does not take its place.
 
 For a change below the next lane it also searches for changes of the features that would bring P(clean) there. Only
 changes that others have to make count: more merges that stay clean, more trust, a withdrawn denounce. A feature that a
@@ -29,7 +30,7 @@ from scoring.models.contributions import contributions, largest
 from scoring.models.registry import SHRUNK_RATE
 from scoring.models.storage import ModelProblem, Shelf
 from scoring.thresholds import Thresholds
-from scoring.types import MOST_FACTORS, Estimate, Factor, Needed, Pair, Prediction
+from scoring.types import MOST_FACTORS, NO_ESTIMATE, Estimate, Factor, Needed, Pair, Prediction
 
 MOST_MERGES = 40  # a larger number is not shown: it would be out of reach
 TRUST_STEP = 0.05
@@ -225,7 +226,7 @@ def predict(
         estimates = (
             [by_person.at(places[author])] if change is None else [change.at(places[uri]), by_person.at(places[author])]
         )
-        return Prediction(*min(estimates, key=_probability), version)
+        return _prediction(min(estimates, key=_probability), version)
 
     predictions = {uri: of_change(uri, author) for uri, author in changes.items() if uri in places}
     targets = np.array(
@@ -241,7 +242,7 @@ def predict(
     ways = _ways(served, columns, scope_places, targets)
     return Predictions(
         version,
-        {pair: Prediction(*by_person.at(places[pair]), version) for pair in people},
+        {pair: _prediction(by_person.at(places[pair]), version) for pair in people},
         {
             uri: replace(prediction, ways=needed)
             for (uri, prediction), needed in zip(predictions.items(), ways, strict=True)
@@ -315,13 +316,10 @@ class _ScopePredictions:
 
     def at(self, place: int) -> tuple[Estimate, tuple[Factor, ...]]:
         estimate = Estimate(
-            *(float(column[place]) for column in (self.probability, self.low, self.high)), self._cases(place)
+            *(float(column[place]) for column in (self.probability, self.low, self.high)), int(self.similar[place])
         )
         largest_effects = largest(self.names, self.effects[place], MOST_FACTORS)
         return estimate, tuple(Factor(name, self._value(name, place), effect) for name, effect in largest_effects)
-
-    def _cases(self, place: int) -> int:
-        return int(self.similar[place])
 
     def _value(self, name: str, place: int) -> float | int | None:
         value = float(self.columns[name][place])
@@ -347,6 +345,10 @@ def _count_similar(settled: Any, probability: Any) -> Any:
     )
 
 
-def _probability(estimate: tuple[Estimate, tuple[Factor, ...]]) -> float:
-    chance = estimate[0].probability
-    return 1.0 if chance is None else chance
+def _probability(estimated: tuple[Estimate, tuple[Factor, ...]]) -> float:
+    return estimated[0].probability or 0.0
+
+
+def _prediction(estimated: tuple[Estimate, tuple[Factor, ...]], version: str) -> Prediction:
+    """Return the prediction, without a number where no settled case is near."""
+    return Prediction(*(estimated if estimated[0].cases else (NO_ESTIMATE, ())), version)

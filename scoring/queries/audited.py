@@ -5,12 +5,12 @@ from typing import Any
 
 from scoring.explain.decided import CHANGE_CLAUSES, CLAUSES, joined
 from scoring.queries.types import AuditAnswer, DueAudit, QueueRow
-from scoring.types import Estimate, Lane, Reason, Verdict
+from scoring.types import NO_ESTIMATE, Lane, Reason, Verdict
 
 DRAWN_CLAUSE = CHANGE_CLAUSES["audit_drawn"]({})
 ASKED = f"{DRAWN_CLAUSE} Read it as it was sent, then answer"
 PASSED, FAILED = "A maintainer read this and would merge", "A maintainer read this, would not merge"
-UNKNOWN = Estimate(None, 0.0, 1.0, 0)
+
 CHANCE_HIDDEN = "Chance hidden until an audit is answered"
 NO_CHANCE: dict[str, Any] = {"would_change": "", "borrowed_from": None, "graph": None}
 
@@ -41,7 +41,7 @@ def seal(row: QueueRow, answer: AuditAnswer | None) -> QueueRow:
     drawn = next(reason for reason in row.verdict.reasons if reason.code == "audit_drawn")
     return replace(
         row,
-        verdict=Verdict(Lane.NEEDS_HUMAN, UNKNOWN, (Reason(drawn.code, drawn.params),), ()),
+        verdict=Verdict(Lane.NEEDS_HUMAN, NO_ESTIMATE, (Reason(drawn.code, drawn.params),), ()),
         structural_trust=0.0,
         eigentrust=0.0,
         content_risk=None,
@@ -70,7 +70,7 @@ def hide_row(row: QueueRow, audit: DueAudit) -> QueueRow:
     reasons = tuple(one for one in row.verdict.reasons if one not in telling)
     return replace(
         row,
-        verdict=Verdict(row.verdict.lane, UNKNOWN, reasons, ()),
+        verdict=Verdict(row.verdict.lane, NO_ESTIMATE, reasons, ()),
         decided=first,
         decided_exact=first,
         sentence=joined([first, *rest]),

@@ -275,7 +275,7 @@ def changes(
 ) -> Iterator[tuple[str, str]]:
     """Yield events that would change the score or the lane, each with its effect; `start` is the lane's threshold."""
     if score.verdict.estimate.probability is None:
-        yield "A first settled pull request", "gives a first number"
+        yield "Pull requests like theirs that settle", "give a first number"
     else:
         yield from _after_clean_ones(score, policy, start)
         yield from _after_bad_ones(score, policy, start)

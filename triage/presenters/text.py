@@ -389,12 +389,11 @@ def brief_age(words: str) -> str:
 def interval_sentence(estimate: Estimate, whose: str = "theirs") -> str:
     """Describe P(clean) with its interval and its basis; `whose` is "yours" for the contributor."""
     if estimate.probability is None:
-        return "No settled pull request yet, so there is no number. Unknown is not bad: a person looks, as usual."
-    basis = f"from {things(estimate.cases, 'settled pull request')} like {whose}"
-    basis = basis if estimate.cases else "a guess: nothing like it has settled"
+        return f"Nothing like {whose} has settled yet, so there is no number. Unknown is not bad: a person looks."
     return (
         f"About {percent(estimate.probability)} of changes like {whose} stay clean "
-        f"(95 % interval {percent_interval(estimate.low, estimate.high)}, {basis})."
+        f"(95 % interval {percent_interval(estimate.low, estimate.high)}, "
+        f"from {things(estimate.cases, 'settled pull request')} like {whose})."
     )
 
 
@@ -452,7 +451,7 @@ def missing_evidence(verdict: Verdict, path: Sequence[Person], is_read: bool) ->
     estimate = verdict.estimate
     facts = (
         (bool(path) or is_denounced(verdict), "no trust path from the seeds"),
-        (estimate.cases > 0, f"no settled pull request{'' if estimate.probability is None else ' with such a chance'}"),
+        (estimate.cases > 0, "no settled pull request like it"),
         (is_read, "content not reviewed yet"),
     )
     return tuple(words for is_known, words in facts if not is_known)

@@ -22,7 +22,7 @@ from scoring.pipeline.stored import People, read_settled, read_thresholds, read_
 from scoring.queries.changes import SEALED
 from scoring.queries.people.trust import read_trust
 from scoring.queries.types import ContributorScore, DueAudit
-from scoring.types import Estimate, Lane, Person, Verdict
+from scoring.types import NO_ESTIMATE, Lane, Person, Verdict
 
 NO_CHANGE_YET = "content_not_reviewed"  # of a person: there is no change whose content could be read
 SEEDS = """
@@ -94,7 +94,7 @@ DECIDED = """
 select pull_uri, lane, probability, low, high, cases, reasons, factors from current_decisions where pull_uri in ({uris})
 """
 
-HIDDEN = Verdict(Lane.NEEDS_HUMAN, Estimate(None, 0.0, 1.0, 0), (), ())
+HIDDEN = Verdict(Lane.NEEDS_HUMAN, NO_ESTIMATE, (), ())
 
 
 def hidden_words(audit: DueAudit) -> str:

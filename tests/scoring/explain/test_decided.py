@@ -153,6 +153,17 @@ def test_a_chance_below_even_or_far_below_the_record_is_named_before_it(
     assert decided(verdict, KNOWN, ChangeOutline(tests_fail=tests_fail)) == words
 
 
+def test_an_absence_is_told_first_only_where_it_keeps_a_change_out_of_an_open_lane() -> None:
+    away, once = replace(ORDINARY, silent_days=200), Evidence(not_clean=1, settled_here=1, structural_trust=0.9)
+    open_lane, shut = Thresholds(t_high=0.8), Thresholds(shut=Reason("certificate_expired", {"days": 3}))
+    told = [
+        decided(judge_change(evidence, CLEAR, away, thresholds, 0.55, 5.0), evidence)
+        for evidence, thresholds in ((KNOWN, open_lane), (KNOWN, shut), (once, open_lane), (once, shut))
+    ]
+    low = "Chance 45 %: none of 1 merged cleanly"
+    assert told == ["Sent right after a long absence", "41 of 42 merged here, fast lane shut", low, low]
+
+
 def test_one_who_was_refused_is_not_said_to_have_sent_bad_changes() -> None:
     refused = Evidence(clean=0, not_clean=14, merged_here=1, settled_here=14)
     verdict = judge_change(refused, CLEAR, ORDINARY, Thresholds(t_low=0.0), 0.55, 5.0)

@@ -173,8 +173,8 @@ def test_a_lane_that_was_shut_is_opened_by_nothing_in_a_change_and_its_reason_is
     assert would_change(verdict, VOUCHED, expired) == "Nothing in this change: the fast lane is shut here."
     stranger = judge(Evidence(), expired, 0.55, 5.0)
     assert would_change(stranger, Evidence(), expired) == (
-        "Nothing in this change: the fast lane is shut here. A vouch by a seed gives a trust path. A first settled "
-        "pull request gives a score."
+        "Nothing in this change: the fast lane is shut here. A vouch by a seed gives a trust path. A first "
+        "pull request like it that settles gives a score."
     )
 
 

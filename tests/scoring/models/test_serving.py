@@ -112,6 +112,20 @@ def test_what_the_model_says_stands_in_every_judgement_with_its_interval(
         assert effects == sorted(effects, key=lambda effect: -abs(effect or 0))
 
 
+def test_a_chance_that_no_settled_case_had_is_no_number_and_no_other_takes_its_place(
+    world: Result, judge: Callable
+) -> None:
+    """Not even a high one: an author would choose a change that a model never saw."""
+    record = made_up_model(1)
+    record["scopes"]["person"]["behind"]["odds"] = [9.0] * ROWS  # near 1, where nobody of this world is
+    record["scopes"]["person"]["calibration"] = Platt(1.0, -4.0).as_dict()
+    for row in [*judge(record).values(), *people(world)]:
+        verdict = read_verdict(row)
+        assert (row["probability"], row["cases"], verdict.factors) == (None, 0, ())
+        assert verdict.lane is not Lane.FAST_LANE
+        assert row["model_version"].startswith(LABEL)
+
+
 def test_every_factor_has_words(judge: Callable) -> None:
     for row in judge(made_up_model(1)).values():
         for factor in read_verdict(row).factors:

@@ -132,8 +132,7 @@ def test_no_title_breaks_a_line_or_hides_anything(title: str) -> None:
 
 
 def _row(title: str) -> read.QueueRow:
-    from scoring.queries.audited import UNKNOWN
-    from scoring.types import Lane, Verdict
+    from scoring.types import NO_ESTIMATE, Lane, Verdict
 
     person, moment = read.Person("did:plc:x", "x"), datetime(2026, 11, 20, 12)
     facts: dict[str, Any] = {
@@ -156,7 +155,7 @@ def _row(title: str) -> read.QueueRow:
         own=False,
         first_timer=True,
         opened_at=moment,
-        verdict=Verdict(Lane.NORMAL_QUEUE, UNKNOWN, (), ()),
+        verdict=Verdict(Lane.NORMAL_QUEUE, NO_ESTIMATE, (), ()),
         structural_trust=0.0,
         eigentrust=0.0,
         content_risk=None,

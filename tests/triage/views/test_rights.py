@@ -56,7 +56,7 @@ def test_their_own_page_says_first_where_it_is_and_why_and_what_helps_and_last_w
     where = ["Your pull requests", "A maintainer will look at it.", ">Why<", "What helps"]
     rest = [
         "What maintainers see",
-        "No score yet. None",
+        "No score yet: nothing",
         "<h2>Decided<",
         ">Object<",
         "do not score me",

@@ -126,9 +126,7 @@ def test_a_pull_request_is_explained_from_its_repositorys_seeds(client: Client, 
 def test_of_whom_a_seed_denounces_no_missing_path_is_called_unknown() -> None:
     verdict = decide.judge(Evidence(denounced_by_seed=True), Thresholds(t_high=0.8), 0.55, 5.0)
     assert no_path_words(verdict) == "Someone trusted here warns about this contributor, so no vouch for them counts."
-    assert missing_evidence(verdict, (), False) == ("no settled pull request", "content not reviewed yet")
-    guessed = replace(verdict, estimate=replace(verdict.estimate, probability=0.09, cases=0))
-    assert missing_evidence(guessed, (), True) == ("no settled pull request with such a chance",)
+    assert missing_evidence(verdict, (), False) == ("no settled pull request like it", "content not reviewed yet")
     known = decide.judge(Evidence(), Thresholds(t_high=0.8), 0.55, 5.0)
     assert no_path_words(known) == "No trust path from the seeds. That is unknown, not bad."
     assert missing_evidence(known, (), False)[0] == "no trust path from the seeds"
