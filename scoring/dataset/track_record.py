@@ -78,6 +78,11 @@ def with_record(record: Mapping[str, Floats]) -> NDArray[np.bool_]:
     return record[CLEAN] + record[NOT_CLEAN] > 0
 
 
+def with_bad_record(record: Mapping[str, Floats]) -> NDArray[np.bool_]:
+    """Return a mask of those whose record is at least half not clean: whom a low chance flags in the gate."""
+    return (record[NOT_CLEAN] > 0) & (record[NOT_CLEAN] >= record[CLEAN])
+
+
 def lately_rate(clean: Floats, not_clean: Floats, waiting: Floats) -> Floats:
     """Return the faded clean rate of `clean`, `not_clean` and `waiting` counts, each (n), shrunk towards PRIOR."""
     return (clean + PRIOR * STRENGTH) / (clean + not_clean + waiting + STRENGTH)

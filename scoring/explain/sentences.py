@@ -321,11 +321,14 @@ def _say_denounced(params: Params) -> str:
 def _say_unknown(params: Params) -> str:
     waiting = count_of(params["waiting"])
     rest = f": {things(waiting, 'merged pull request')} not counted yet" if waiting else ""
-    if "record" in params:
-        return "No score: no pull request with such a record has settled yet."
     if "probability" in params:
         chance = percent(number_of(params["probability"]))
+        if "clean" in params:
+            clean = f"{count_of(params['clean']):,} of {count_of(params['record']):,} settled ones stayed clean"
+            return f"{clean.capitalize()}, so a low chance ({chance}) alone flags nobody."
         return f"No record yet{rest}. A low chance ({chance}) flags nobody without one."
+    if "record" in params:
+        return "No score: nothing like it has settled yet."
     return f"No score yet{rest}."
 
 

@@ -99,8 +99,8 @@ HELD: Mapping[str, Callable[[Params], str]] = {
     "approved_before": lambda params: "it changed after it was approved",
     "tests_failed": lambda params: "its tests fail",
     "not_enough_evidence": lambda params: (
-        "nothing like it has settled yet"
-        if "record" in params
+        "a low chance alone flags nobody"
+        if "clean" in params and "probability" in params
         else "it has no record yet"
         if "probability" in params
         else "it has no score yet"

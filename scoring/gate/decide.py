@@ -45,7 +45,7 @@ NO_CHANGE = Content(risk=0.0, recommended=False)
 
 # Raise it with every change of what the gate, its conditions, the shrunk rate or the thresholds make of their inputs:
 # all open pull requests are then decided anew. A test holds a table of inputs and outputs against it.
-GATE_VERSION = "7"
+GATE_VERSION = "8"
 NOTABLE = 0.005  # a smaller change of a figure alone, as vouches age, is not worth a row
 # Versions of the rules were once hashes of their sources: version 1 had these. Stored decisions keep what they were
 # written with, since the id of a decision is a hash of its inputs.
@@ -150,10 +150,10 @@ def predict_shrunk_rate(evidence: Evidence, prior: float, strength: float) -> Pr
 def decide(evidence: Evidence, estimate: Estimate, content: Content | None, thresholds: Thresholds) -> LaneAndReasons:
     """Return the lane by P(clean) and content alone, and the reasons against a better one, the strongest first.
 
-    needs_human: a seed denounced this contributor, P < T_LOW of somebody with a record by cases that settled, a risk
-    >= R_HIGH or any high flag. fast_lane: P >= T_HIGH and a review with a risk <= R_LOW that recommends no further
-    review. Everything else, not enough evidence included, is normal_queue. Raises ValueError for NaN or values
-    outside [0, 1].
+    needs_human: a seed denounced this contributor, P < T_LOW of somebody of whose settled work at least half was not
+    clean, a risk >= R_HIGH or any high flag. fast_lane: P >= T_HIGH and a review with a risk <= R_LOW that recommends
+    no further review. Everything else, not enough evidence included, is normal_queue. Raises ValueError for NaN or
+    values outside [0, 1].
     """
     _check(evidence, estimate, content)
     reasons = [*_person_reasons(evidence, estimate, thresholds), *_content_reasons(content, thresholds)]
@@ -203,10 +203,11 @@ def _person_reasons(evidence: Evidence, estimate: Estimate, thresholds: Threshol
         reasons.append(Reason("denounced_by_seed", {}))
     low = probability is not None and probability < thresholds.t_low
     record = evidence.clean + evidence.not_clean
-    if probability is None or (low and 0 in (record, estimate.cases)):  # neither lack of history nor a guess flags
+    # A low chance flags only beside a bad record: neither lack of history nor what a change looks like flags alone.
+    if probability is None or (low and not 0 < record <= 2 * evidence.not_clean):
         told = {} if probability is None else {"probability": probability}
-        guessed = {"record": record} if record else {}  # that there is one, while nothing like the change has settled
-        reasons.append(Reason("not_enough_evidence", {"waiting": evidence.waiting} | told | guessed))
+        known = {"record": record, "clean": evidence.clean} if record else {}
+        reasons.append(Reason("not_enough_evidence", {"waiting": evidence.waiting} | told | known))
     elif low:
         bound = {"budget": thresholds.low_budget} if thresholds.low_certified else {}
         reasons.append(Reason("low_probability", {"probability": probability, "t_low": thresholds.t_low} | bound))

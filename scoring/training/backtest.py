@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scoring.dataset.cases import LABELS, Directions, LabelName
 from scoring.dataset.dataset import Material, data_version
 from scoring.dataset.labels import outcomes, settled
-from scoring.dataset.track_record import settled_record, with_record
+from scoring.dataset.track_record import settled_record, with_bad_record, with_record
 from scoring.models.base import Estimator, Floats
 from scoring.models.estimators import Boosted, Lowered
 from scoring.models.registry import NAMES, make_estimator
@@ -281,12 +281,14 @@ def _budget_figures(study: Study, plan: Plan, tell: Tell) -> dict[tuple[str, boo
 
 def _low_budget_figures(study: Study) -> dict[str, dict[str, Any]]:
     """Return the effect that T_LOW would have had in the gate, for people with a record who may not push."""
-    group = with_record(settled_record(study.past.cases, study.label)) & ~study.past.cases.push_holder
+    record = settled_record(study.past.cases, study.label)
+    group = with_record(record) & ~study.past.cases.push_holder
     arguments = (
         study.past,
         [study.served(scope) for scope in SCOPES],
         study.observed,
         group,
+        with_bad_record(record),
         study.judged,
         study.clock,
     )

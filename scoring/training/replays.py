@@ -172,18 +172,19 @@ def low_budget_figures(
     scored: Sequence[Scored],
     observed: NDArray[np.int8],
     group: NDArray[np.bool_],
+    with_bad_record: NDArray[np.bool_],
     judged: NDArray[np.bool_],
     clock: Clock,
     budget: float,
 ) -> dict[str, Any]:
-    """Return the figures of the judged cases of `group` that scored below T_LOW; shares in [0, 1].
+    """Return the figures of the judged cases of `group` that T_LOW would have sent to a person; shares in [0, 1].
 
-    T_LOW is certified each month as in `train`; after a refused attempt the earlier one stays in force while the same
-    model serves. `clean_sent` is the share of all clean ones that was sent, to which the budget refers; `months` counts
-    those that began with a T_LOW in force.
+    Of those that score below it these are the ones `with_bad_record`, as in the gate. T_LOW is certified each month as
+    in `train`; after a refused attempt the earlier one stays in force while the same model serves. `clean_sent` is the
+    share of all clean ones that was sent, to which the budget refers; `months` counts those that began with a T_LOW.
     """
     flagged, months = _flag_by_month(past, scored, group, clock, budget)
-    counted, inside, clean = judged & group, flagged & judged, observed == 1
+    counted, inside, clean = judged & group, flagged & judged & with_bad_record, observed == 1
     return {
         "n": int(counted.sum()),
         "months": months,

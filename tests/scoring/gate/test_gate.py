@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scoring.explain.sentences import plain_sentence, sentence
 from scoring.gate.decide import ORDINARY, decide_change, decide_person, judge, judge_change
 from scoring.thresholds import Thresholds
-from scoring.types import Content, Draw, Estimate, Evidence, Lane, Prediction, Reason
+from scoring.types import NO_ESTIMATE, Content, Draw, Estimate, Evidence, Lane, Prediction, Reason
 
 OPEN = Thresholds(t_high=0.90, certified=True)
 KNOWN = Evidence(clean=14, not_clean=1, merged_here=14, settled_here=15, structural_trust=0.5, path=("seed", "ana"))
@@ -41,7 +41,8 @@ def codes(evidence: Evidence, probability: float | None, thresholds: Thresholds)
     ],
 )
 def test_each_side_of_each_threshold_has_its_lane(probability: float | None, lane: Lane) -> None:
-    assert decide_person(KNOWN, estimate(probability), OPEN)[0] is lane
+    doubtful = replace(KNOWN, clean=5, not_clean=5)
+    assert decide_person(doubtful, estimate(probability), OPEN)[0] is lane
 
 
 @pytest.mark.parametrize("probability", [0.0, 0.5, 1.0, None])
@@ -97,12 +98,22 @@ def test_a_model_that_expects_little_of_a_newcomer_sends_them_to_no_human_for_la
     assert judge(Evidence(not_clean=1), OPEN, 0.55, 5.0, said).lane is Lane.NEEDS_HUMAN
 
 
-def test_a_low_chance_that_rests_on_no_settled_case_is_a_guess_and_flags_nobody() -> None:
-    guess = replace(estimate(0.1), cases=0)
-    verdict = judge(Evidence(not_clean=1), OPEN, 0.55, 5.0, Prediction(guess, (), "label_clean-abc"))
+def test_a_low_chance_flags_nobody_of_whose_settled_work_most_was_clean() -> None:
+    low = Prediction(estimate(0.1), (), "label_clean-abc")
+    verdict = judge(Evidence(clean=5, not_clean=4), OPEN, 0.55, 5.0, low)
     assert verdict.lane is Lane.NORMAL_QUEUE
-    assert verdict.reasons[0] == Reason("not_enough_evidence", {"waiting": 0, "probability": 0.1, "record": 1})
-    assert sentence(verdict.reasons[0]) == "No score: no pull request with such a record has settled yet."
+    assert verdict.reasons[0].code == "not_enough_evidence"
+    assert sentence(verdict.reasons[0]) == (
+        "5 of 9 settled ones stayed clean, so a low chance (10 %) alone flags nobody."
+    )
+    assert judge(Evidence(clean=5, not_clean=5), OPEN, 0.55, 5.0, low).lane is Lane.NEEDS_HUMAN
+
+
+def test_a_model_without_a_number_for_somebody_with_a_record_says_why() -> None:
+    nothing = Prediction(NO_ESTIMATE, (), "label_clean-abc")
+    verdict = judge(Evidence(not_clean=4), OPEN, 0.55, 5.0, nothing)
+    assert verdict.lane is Lane.NORMAL_QUEUE
+    assert sentence(verdict.reasons[0]) == "No score: nothing like it has settled yet."
 
 
 def test_the_reasons_come_strongest_first() -> None:
