@@ -58,6 +58,7 @@ class ChangeOutline:
     shadow: bool = False  # its repository is in shadow mode
     claimed: bool = False  # its author claims a merge that nothing confirms
     own: bool = False  # its author may push there, so it stands apart from the lanes
+    reverted: int = 0  # of its author's merges, within the last 30 days
 
 
 NOTHING_KNOWN = ChangeOutline()
@@ -90,7 +91,7 @@ def explain(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHIN
     """Return one line for a row: the decisive clause, then the record and the trust path; without a full stop."""
     decisive = decided(verdict, evidence, change)
     basis, last = _clauses(verdict, NOT_CERTIFIED), _clauses(verdict, TOLD_LAST)
-    facts = [_record_clause(evidence, decisive), _trust_clause(verdict, evidence)]
+    facts = [_record_clause(evidence, decisive), _reverted_words(change), _trust_clause(verdict, evidence)]
     return joined([decisive, *_causes(verdict, evidence, change), *basis, *facts, *last])
 
 
@@ -107,7 +108,7 @@ def _known_author_clause(verdict: Verdict, evidence: Evidence, change: ChangeOut
     if below := reasons.get("below_fast_lane"):
         start = f"Chance {percent(number_of(below['probability']))}, fast lane from {{}}"
         return start.format(percent_in_full(number_of(below["t_high"]))) if exact else CLAUSES["below_fast_lane"](below)
-    if is_fast and change.shadow:
+    if is_fast and change.shadow and not change.reverted:
         return fit(f"{_merged_words(evidence).removesuffix(' here')}; fast lane not open here")
     if not is_fast and not is_shut and (trust := _clauses(verdict, OF_TRUST)):
         return trust[0]
@@ -116,6 +117,8 @@ def _known_author_clause(verdict: Verdict, evidence: Evidence, change: ChangeOut
     addition = (
         "tests fail"
         if change.tests_fail
+        else _reverted_words(change)
+        if change.reverted and is_fast
         else "fast lane shut"
         if is_shut
         else _findings_count(change)
@@ -124,6 +127,10 @@ def _known_author_clause(verdict: Verdict, evidence: Evidence, change: ChangeOut
     )
     whole = ", ".join(filter(None, (record_words(evidence), addition)))
     return whole if len(whole) <= LONGEST else f"{_merged_words(evidence)}, {addition}"
+
+
+def _reverted_words(change: ChangeOutline) -> str:
+    return f"{change.reverted:,} reverted lately" if change.reverted else ""
 
 
 def _objection_words(verdict: Verdict) -> str:

@@ -346,6 +346,18 @@ _SEVERAL_OPEN = """
 select author_id, repository_id from pull_requests
 where state = 'open' and list_contains(?, author_id) group by all having count(*) > 1
 """
+# Merges of these authors that were taken back within 30 days, by a commit that mirrors show or by a person's word.
+_REVERTED = """
+with troubles as (
+  select pull_uri, known_from from pull_followups
+  where kind = 'reverted' and pull_uri not in (select pull_uri from marks where outcome = 'clean')
+  union all select pull_uri, known_from from marks where outcome = 'reverted'
+)
+select author_id, count(distinct pull_uri) as reverted
+from troubles join pull_requests using (pull_uri)
+where known_from > (select max(as_of) from current_scores) - interval 30 days and list_contains(?, author_id)
+group by all
+"""
 
 
 def _queue_rows(
@@ -389,6 +401,8 @@ def _outlines(rows: Rows, found: Sequence[Mapping[str, Any]], watched: Watched) 
     """Return what the reasons of these rows may name of each change."""
     uris = [row["pull_uri"] for row in found]
     findings, several = standing_findings(rows, uris), _several_open(rows, found)
+    authors = [row["contributor_id"] for row in found]
+    reverted = {row["author_id"]: row["reverted"] for row in rows.rows(_REVERTED, [authors])} if found else {}
     return {
         row["pull_uri"]: ChangeOutline(
             findings=findings.get(row["pull_uri"], ()),
@@ -399,6 +413,7 @@ def _outlines(rows: Rows, found: Sequence[Mapping[str, Any]], watched: Watched) 
             shadow=watched[row["repository_id"]].shadow,
             claimed=row["merge_proof"] == "unverified",
             own=row["own"],
+            reverted=reverted.get(row["contributor_id"], 0),
         )
         for row in found
     }

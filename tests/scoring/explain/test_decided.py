@@ -164,6 +164,20 @@ def test_an_absence_is_told_first_only_where_it_keeps_a_change_out_of_an_open_la
     assert told == ["Sent right after a long absence", "41 of 42 merged here, fast lane shut", low, low]
 
 
+def test_a_merge_of_theirs_that_was_reverted_lately_is_told_where_a_row_would_be_fast_lane() -> None:
+    fast, shut = Thresholds(t_high=0.8), Thresholds()
+    for thresholds, change, first in (
+        (fast, ChangeOutline(files=1, reverted=1), "41 of 42 merged here, 1 reverted lately"),
+        (fast, ChangeOutline(files=1, reverted=2, shadow=True), "41 of 42 merged here, 2 reverted lately"),
+        (fast, ChangeOutline(files=1, reverted=1, tests_fail=True), "41 of 42 merged here, tests fail"),
+        (shut, ChangeOutline(files=1, reverted=1), "Fast lane not open in this repository"),
+    ):
+        verdict = judge_change(KNOWN, CLEAR, ORDINARY, thresholds, 0.55, 5.0)
+        line = explain(verdict, KNOWN, change)
+        assert line.startswith(first)
+        assert line.count(f"{change.reverted} reverted lately") == 1
+
+
 def test_one_who_was_refused_is_not_said_to_have_sent_bad_changes() -> None:
     refused = Evidence(clean=0, not_clean=14, merged_here=1, settled_here=14)
     verdict = judge_change(refused, CLEAR, ORDINARY, Thresholds(t_low=0.0), 0.55, 5.0)

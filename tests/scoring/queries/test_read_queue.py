@@ -117,6 +117,26 @@ def test_rows_of_one_author_with_one_title_say_how_many_they_are(
     assert [row.alike for group in narrowed.groups for row in group.rows if row.uri == first.uri] == [1]
 
 
+def test_a_row_tells_what_of_its_author_was_reverted_within_thirty_days(played: Result) -> None:
+    row = next(row for row in all_rows(played) if row.verdict.lane is Lane.FAST_LANE and not row.own)
+    assert "reverted lately" not in row.sentence
+    merged = played.rows(
+        "select pull_uri, author_id, repository_id from pull_requests join contributors on contributor_id = author_id "
+        "where state = 'merged' and did = ? order by pull_uri limit 2",
+        [row.author.did],
+    )
+    for days, pull in zip((29, 31), merged, strict=True):
+        then = row.as_of - timedelta(days=days)
+        mark = {"actor_id": 1, "outcome": "reverted", "clean": False, "made_at": then, "known_from": then}
+        with played.store.write() as txn:
+            txn.append("marks", [{**pull, **mark}])
+    shown = played.pull(row.uri)
+    with played.store.write() as txn:
+        txn.execute("delete from marks where pull_uri in (select unnest(?))", [[pull["pull_uri"] for pull in merged]])
+    assert shown is not None
+    assert "1 reverted lately" in shown.decided
+
+
 def test_each_row_of_a_list_has_its_place_also_on_a_later_page(played: Result) -> None:
     for group in played.queue().groups:
         places = [row.place for row in group.rows]
