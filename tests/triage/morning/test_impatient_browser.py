@@ -31,6 +31,17 @@ def test_the_second_click_of_a_slow_double_click_takes_nothing_back_and_approves
     assert [action.undone_at is None for action in Action.objects.all()] == [False]
 
 
+def test_what_was_undone_is_said_where_the_offer_was(enter: Enter) -> None:
+    page = enter()
+    open_row(page, Mode(), "Chore 03")
+    press_keys(page, "a")
+    toast = page.locator("#offers")
+    expect(toast).to_contain_text("Undo")
+    press_keys(page, "u")
+    expect(toast).to_have_text("Undone.")
+    expect(row_of(page, "Chore 03")).not_to_contain_text("Approved")
+
+
 def test_a_quick_double_click_without_scripts_acts_once(enter: Enter) -> None:
     page = enter(Mode(scripts=False))
     open_row(page, Mode(scripts=False), "Chore 03").get_by_role("button", name="Approve round 1").dblclick()
