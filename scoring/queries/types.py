@@ -14,7 +14,7 @@ CiState = Literal["passed", "failed", "running", "never_ran"]
 # In the order of the queue. What would be fast lane where the lane is not open is a group of its own everywhere.
 GroupKey = Literal["needs_human", "normal_queue", "fast_lane", "would_be_fast_lane", "own"]
 LeaderboardSort = Literal["score", "merged", "reverts", "hops"]
-PullResult = Literal["open", "clean", "bad", "watching", "unmerged", "uncounted", "deleted"]
+PullResult = Literal["open", "clean", "bad", "watching", "outside", "unmerged", "uncounted", "deleted"]
 _NAMED = re.compile(r"(?:#([0-9]{1,9})|([2-7a-z]{5}))$")
 # A pull request `p` that a search names by its label; parameters: what `named_by` returns.
 IS_NAMED = "(ends_with(p.pull_uri, ?) or p.pull_uri in (select pull_uri from pull_pages where number = ?))"
@@ -357,6 +357,7 @@ class VouchLine:
     kind: Literal["vouch", "denounce"]
     reason: str
     seen_at: datetime
+    mutual: bool = False  # the person on whose page it stands vouches for the voucher too
 
 
 @dataclass(frozen=True, slots=True)

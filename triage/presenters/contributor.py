@@ -30,12 +30,14 @@ from triage.presenters.text import age_words, share_words, vouching_words
 
 FEW = 7  # pull requests shown before the reader asks for all
 NAMED, LEAST = 3, 0.01  # vouchers named in the head, and the least share of trust of each
+MUTUAL = 3  # vouches in return from which they are told: a ring vouches both ways
 HISTORY = Frame(left=34, right=350, top=12, bottom=150, highest=100)
 RESULTS: dict[PullResult, str] = {
     "open": "open",
     "clean": "clean",
     "bad": "reverted or fixed",
     "watching": "still watched",
+    "outside": "merged elsewhere, not counted",
     "unmerged": "not merged",
     "uncounted": "merged, unconfirmed",
     "deleted": "record deleted",
@@ -143,6 +145,9 @@ def vouched_words(vouches: Sequence[VouchView], record: Record, now: datetime) -
     if names:
         more = len(names) - NAMED
         sentence = f"Vouched for by {', '.join(names[:NAMED])}{f' and {more:,} more' if more > 0 else ''}."
+        mutual = sum(vouch.line.mutual for vouch in vouches if vouch.brought >= LEAST)
+        if mutual >= MUTUAL and 2 * mutual >= len(names):
+            sentence += f" They vouch for {f'all {mutual:,}' if mutual == len(names) else f'{mutual:,}'} of these too."
     else:
         sentence = "No vouch from the seeds reaches them. That is unknown, not bad."
     if record.newest_at is None:

@@ -81,6 +81,7 @@ case when p.state = 'abandoned' then 'deleted' when p.state = 'open' then 'open'
   when p.state <> 'merged' then 'unmerged'
   when p.merge_proof is distinct from 'verified' then 'uncounted'
   when k.pull_uri is not null then if(k.outcome = 'clean', 'clean', 'bad')
+  when l.clean is null and p.repository_id not in (select repository_id from watched_repositories) then 'outside'
   when l.clean is null then 'watching' when l.clean then 'clean' else 'bad' end
 """
 UNMERGED = {"open": "open", "closed": "not merged"}
@@ -314,7 +315,9 @@ def _vouches(rows: Rows, number: int, viewer: str | None, policy: Policy | None)
     listener = circle_of(rows, number, viewer)
     heard = _heard_denouncers(rows, number, listener, policy) if listener is not None else []
     found = rows.rows(
-        "select v.kind, coalesce(v.reason, '') as reason, v.seen_at, c.did, c.handle, c.handle_verified "
+        "select v.kind, coalesce(v.reason, '') as reason, v.seen_at, c.did, c.handle, c.handle_verified, "
+        "exists (from vouches b where b.voucher_id = v.subject_id and b.subject_id = v.voucher_id "
+        " and b.kind = 'vouch' and b.superseded_at is null) as mutual "
         "from vouches v join contributors c on c.contributor_id = v.voucher_id "
         "anti join hidden_people h on h.contributor_id = v.voucher_id "
         "where v.subject_id = ? and v.voucher_id <> v.subject_id and v.superseded_at is null and (v.kind = 'vouch' or "
@@ -322,7 +325,8 @@ def _vouches(rows: Rows, number: int, viewer: str | None, policy: Policy | None)
         [number, heard, SHOWN],
     )
     return tuple(
-        VouchLine(Person(row["did"], display_name(row)), row["kind"], row["reason"], row["seen_at"]) for row in found
+        VouchLine(Person(row["did"], display_name(row)), row["kind"], row["reason"], row["seen_at"], row["mutual"])
+        for row in found
     )
 
 

@@ -174,6 +174,20 @@ def test_the_record_counts_every_pull_request_once_by_what_came_of_it(played: Re
     assert all(line.result == "open" for line in page.pulls if line.state == "open")
 
 
+def test_a_ring_is_seen_by_its_vouches_in_return_and_its_own_merges_are_called_elsewhere(
+    played: Result, world: World
+) -> None:
+    with played.reading() as rows:
+        page, honest = (read.contributor(rows, world.cast[name]) for name in ("mallory-3", "lotte"))
+    assert page is not None
+    assert len(page.vouches) == 11
+    assert all(vouch.mutual for vouch in page.vouches)
+    assert page.record.results["outside"] > 0
+    assert "watching" not in page.record.results, "nobody here waits for what becomes of them"
+    assert honest is not None
+    assert not any(vouch.mutual for vouch in honest.vouches)
+
+
 def test_what_one_more_bad_change_would_do_is_told_only_where_the_counts_decide(played: Result, world: World) -> None:
     score = played.score(world.cast["mara"])
     after, worse = (read.estimate_after(score, count, played.policy) for count in (1, 2))

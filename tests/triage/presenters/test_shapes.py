@@ -19,6 +19,7 @@ from scoring.models.registry import SHRUNK_RATE
 from scoring.queries import read
 from scoring.queries.queue import LANE_KEYS
 from scoring.queries.read import Bin, Dashboard, HistoryPoint, Person
+from scoring.queries.types import Record, VouchLine
 from scoring.types import Estimate, Factor, Lane, Reason, Verdict
 from tests.sources import PROJECT
 from tests.triage.worlds.drawn_rows import MARA, NOW, drawn_rows
@@ -395,3 +396,25 @@ def test_hostile_words_of_a_claim_stay_text_and_show_what_hides_in_them(proof: A
     texts = re.sub(r'href="[^"]*"', "", page)  # read_signals gives no address in which anything hides
     assert not {"\x07", "\u200b", "\u202e"}.intersection(texts)
     assert "x" * 101 not in texts.partition("<td")[0]
+
+
+@pytest.mark.parametrize(
+    ("mutual", "words"),
+    [
+        (2, "and 1 more. Newest"),
+        (3, "and 1 more. They vouch for 3 of these too."),
+        (4, "They vouch for all 4 of these too."),
+    ],
+)
+def test_vouches_in_return_are_told_from_three_on(mutual: int, words: str) -> None:
+    now = datetime(2026, 11, 20)
+    vouches = [
+        contributor.VouchView(
+            rows.person_view(Person(f"did:plc:{number}", f"fake-{number}")),
+            VouchLine(Person(f"did:plc:{number}", f"fake-{number}"), "vouch", "", now, number < mutual),
+            False,
+            0.25,
+        )
+        for number in range(4)
+    ]
+    assert words in contributor.vouched_words(vouches, Record({"open": 1}, now, now), now)
