@@ -23,7 +23,7 @@ from scoring.formatting import (
 )
 from scoring.gate.conditions import SHUT_LANE
 from scoring.thresholds import LARGE
-from scoring.types import Evidence, Lane, Param, ShownFinding, Verdict
+from scoring.types import Evidence, Factor, Lane, Param, ShownFinding, Verdict
 
 Params = Mapping[str, Param]
 
@@ -260,10 +260,16 @@ def _low_chance(probability: float, verdict: Verdict, evidence: Evidence, change
         return f"Chance {chance}, tests fail"
     if 2 * clean <= cases:
         return f"Chance {chance}: {f'{clean:,}' if clean else 'none'} of {cases:,} merged cleanly"
-    lowering = [(one.effect, one) for one in verdict.factors if one.effect is not None and one.effect <= -TELLING]
-    ordered = (one for _, one in sorted(lowering, key=itemgetter(0)) if one.name in LOWERS and one.value is not None)
-    words = next(filter(None, (LOWERS[one.name](number_of(one.value)) for one in ordered)), "")
+    words = _lowering_words(verdict.factors, LOWERS)
     return f"Chance {chance}: {words}" if words else f"Chance {chance}, though {clean:,} of {cases:,} clean"
+
+
+def _lowering_words(factors: Iterable[Factor], words_by_name: Mapping[str, Callable[[float], str]]) -> str:
+    """Name the one of these factors that lowers the chance most; "" where none lowers it by TELLING."""
+    lowering = [(one.effect, one) for one in factors if one.effect is not None and one.effect <= -TELLING]
+    ordered = (one for _, one in sorted(lowering, key=itemgetter(0)) if one.value is not None)
+    words = (words_by_name[one.name](number_of(one.value)) for one in ordered if one.name in words_by_name)
+    return next(filter(None, words), "")
 
 
 def _change_clause(
@@ -308,7 +314,8 @@ def _place(file: str | None, line: int | None) -> str:
 def _newcomer_clause(verdict: Verdict, evidence: Evidence, change: ChangeOutline, addition: str) -> str:
     """Say that nothing of the author is settled here yet, and add another fact where there is one.
 
-    Without another fact a model's chance comes first, high or low: that is what such a row is ordered by.
+    Without another fact a model's chance comes first, high or low, since such a row is ordered by it; a low one with
+    what lowers it most, of the change or its author before what is so in the repository.
     """
     cases = evidence.clean + evidence.not_clean
     if not addition and cases and not evidence.waiting:
@@ -317,8 +324,12 @@ def _newcomer_clause(verdict: Verdict, evidence: Evidence, change: ChangeOutline
     new = "New here" if change.several_open else "First change here"
     first = f"{evidence.waiting} merged here, too new to count" if evidence.waiting else new
     if not addition and not evidence.waiting:
-        if verdict.estimate.probability is not None:
-            return f"Chance {percent(verdict.estimate.probability)}: {new[:1].lower()}{new[1:]}"
+        if (chance := verdict.estimate.probability) is not None:
+            told = (_lowering_words(verdict.factors, words) for words in (LOWERS, LOWERS_HERE))
+            lowered = next(filter(None, told), "") if chance < EVEN else ""
+            whole = f"Chance {percent(chance)}: new here, {lowered}"
+            short = f"Chance {percent(chance)}: {new[:1].lower()}{new[1:]}"
+            return whole if lowered and len(whole) <= LONGEST else short
         addition = _findings_count(change) if change.findings else "no record yet"
     return f"{first}, {addition}" if addition else first
 
@@ -355,6 +366,11 @@ LOWERS: Mapping[str, Callable[[float], str]] = {
     "not_clean_before": lambda value: f"{round(value):,} of theirs went wrong" if value else "",
     "revert_rate": lambda value: f"{percent(value)} of their merges reverted" if value else "",
     "ci_pass_rate": lambda value: f"CI passed in {percent(value)} of rounds",
+}
+
+LOWERS_HERE: Mapping[str, Callable[[float], str]] = {
+    "repository_days_since_merge": lambda value: f"no merge in {round(value):,} days" if round(value) > 1 else "",
+    "repository_open": lambda value: f"{round(value):,} wait here",
 }
 
 # Reasons about what was sent or done; they decide before anything known about the author.

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scoring.certificates import in_force
 from scoring.dataset.catalogue import FEATURES
 from scoring.dataset.track_record import RECORD
-from scoring.explain.decided import LONGEST, LONGEST_REASON, LOWERS, ChangeOutline, decided, explain
+from scoring.explain.decided import LONGEST, LONGEST_REASON, LOWERS, LOWERS_HERE, ChangeOutline, decided, explain
 from scoring.explain.reasons import MISSING_WORDS
 from scoring.explain.sentences import FACTOR_LABELS, SENTENCES, factor_label, sentence, would_change
 from scoring.formatting import (
@@ -35,7 +35,7 @@ from scoring.gate.decide import ORDINARY, judge, judge_change
 from scoring.models.registry import factors
 from scoring.review.schema import FailureReason
 from scoring.thresholds import Thresholds
-from scoring.types import Attestation, Content, Estimate, Evidence, Factor, Lane, Prediction, Reason
+from scoring.types import Attestation, Content, Estimate, Evidence, Factor, Lane, Prediction, Reason, Verdict
 
 SHUT = Thresholds()
 OPEN = Thresholds(t_high=0.90, certified=True)
@@ -152,10 +152,28 @@ def test_a_push_holder_s_own_change_is_not_told_by_its_chance() -> None:
 
 def test_words_for_what_lowers_a_chance_fit_a_row_and_name_features_that_models_know() -> None:
     known = {feature.name for feature in (*FEATURES, *RECORD)}
-    assert LOWERS.keys() <= known
-    for name, words in LOWERS.items():
+    assert LOWERS.keys() | LOWERS_HERE.keys() <= known
+    for name, words in {**LOWERS, **LOWERS_HERE}.items():
         value = 0.424 if "rate" in name else 99_999 if name.startswith("lines") else 999
         assert len(f"Chance 22 %: {words(value)}") <= LONGEST, name
+
+
+@pytest.mark.parametrize(
+    ("chance", "factors", "words"),
+    [
+        (0.19, {"repository_days_since_merge": (36.3, -0.12)}, "Chance 19 %: new here, no merge in 36 days"),
+        (0.19, {"repository_open": (57, -0.1), "lines_added": (172, -0.05)}, "Chance 19 %: new here, 172 lines added"),
+        (0.19, {"repository_open": (57, -0.01)}, "Chance 19 %: first change here"),
+        (0.19, {"lines_changed": (172_172, -0.2)}, "Chance 19 %: first change here"),
+        (0.55, {"lines_added": (172, -0.05)}, "Chance 55 %: first change here"),
+    ],
+)
+def test_a_newcomers_low_chance_names_what_lowers_it_in_the_change_before_what_is_so_in_the_repository(
+    chance: float, factors: dict[str, tuple[float, float]], words: str
+) -> None:
+    told = tuple(Factor(name, value, effect) for name, (value, effect) in factors.items())
+    verdict = Verdict(Lane.NORMAL_QUEUE, Estimate(chance, 0.0, 0.5, 9), (), told)
+    assert decided(verdict, Evidence()) == words
 
 
 def test_a_shut_lane_says_what_would_open_it() -> None:

@@ -101,6 +101,7 @@ def test_the_figures_are_shown_before_anything_is_done(site: ActingSite, ana: Cl
     assert "Approve 3 pull requests" in page
     assert "(worst 0.3)" in page
     assert "97 %" in page
+    assert page.count("</bdi>: Chance 97 %: ") == 3, "each with what decided its place"
     assert Action.objects.count() == 0
 
 
