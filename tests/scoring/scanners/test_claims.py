@@ -49,10 +49,21 @@ def test_a_title_that_is_true_is_no_finding() -> None:
         == []
     )
     assert found(misleading_title.scan, added_lines(CODE, "tests/test_a.py"), title="Add tests") == []
+    journey = added_lines(CODE, "shop/tests_e2e/e2e_test_basket.py")
+    assert found(misleading_title.scan, journey, title="test(e2e): add functional coverage for the basket flows") == []
+    silenced = "".join(f"-x = call({number})  # type: ignore\n+x = call({number})\n" for number in range(4))
+    assert found(misleading_title.scan, marked_lines(silenced), title="Bump mypy from 0.982 to 1.0.1") == []
     prose = marked_lines(" def f():\n     '''\n-    Retuns a thing, which see.\n+    Returns a thing, which see.\n")
     assert found(misleading_title.scan, prose, title="Fix typo") == []
     wrapped = marked_lines("-call(first, 'second', third)\n+call(\n+    first,\n+    \"second\",\n+    third,\n+)\n")
     assert found(misleading_title.scan, wrapped, title="style: black") == []
+
+
+def test_a_statement_that_moves_or_changes_beside_its_remark_is_one() -> None:
+    moved = "-x = check(user)  # first\n save(page)\n+x = check(user)  # first\n" * 2
+    assert found(misleading_title.scan, marked_lines(moved), title="docs: remarks") != []
+    changed = "".join(f"-x = call({number})  # old\n+x = call(-{number})  # new\n" for number in range(4))
+    assert found(misleading_title.scan, marked_lines(changed), title="docs: remarks") != []
 
 
 def test_code_without_a_test_is_a_low_finding() -> None:
