@@ -221,7 +221,7 @@ def _removed_matches(reading: _Reading, hunk: Hunk, rules: list[Rule]) -> Iterat
     Nothing is yielded where the change adds a safeguard.
     """
     before = ["", *(cut(line.text, LINE_LENGTH) for line in hunk.lines)]
-    removed = [(index, line) for index, line in enumerate(hunk.lines) if line.mark == "-"]
+    removed = _without_renamed(hunk)
     for rule in (rule for rule in rules if removed and rule.removed is not None):
         spend()
         missed = [
@@ -230,16 +230,18 @@ def _removed_matches(reading: _Reading, hunk: Hunk, rules: list[Rule]) -> Iterat
             if rule.pattern.search(before[index + 1])
             and (rule.companion is None or rule.companion.search(before[index]))
         ]
-        missed = _without_renamed(hunk, missed)
         if missed and not (rule.exception and rule.exception.search(reading.added_text())):
             yield rule, next(filter(None, (_successor(hunk, line) for line in missed[:SUCCESSORS])), missed[0])
 
 
-def _without_renamed(hunk: Hunk, removed: list[Line]) -> list[Line]:
-    """Return the removed lines that no added one repeats with a name that the hunk changes."""
-    names = renamed(hunk) if removed else {}
+def _without_renamed(hunk: Hunk) -> list[tuple[int, Line]]:
+    """Return the removed lines, with their places, that no added one repeats with a name that the hunk changes."""
+    names = renamed(hunk)
     added = {line.text for line in hunk.lines if line.mark == "+"} if names else set()
-    return [line for line in removed if in_new_names(line.text, names) not in added]
+    removed = [(index, line) for index, line in enumerate(hunk.lines) if line.mark == "-"]
+    texts = {line.text: in_new_names(line.text, names) for _, line in removed} if names else {}
+    kept = {text for text, other in texts.items() if other != text and other in added}
+    return [(index, line) for index, line in removed if line.text not in kept]
 
 
 def _successor(hunk: Hunk, removed: Line) -> Line | None:

@@ -5,7 +5,7 @@ protects something loses a right or a secret.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import takewhile
 
 from scoring.diff.change import FileChange, Hunk, Line
@@ -206,15 +206,16 @@ def scan(submission: Submission) -> Iterator[Finding]:
 def _scan_file(file: FileChange) -> Iterator[Finding]:
     count = 0
     for hunk in file.hunks:
+        names, places = renamed(hunk), {line: place for place, line in enumerate(hunk.lines)}
         for old, new in _pairs(hunk):
             difference = (
                 _difference(_tokens(old.text), _tokens(new.text))
-                or _weakening(old, new, _row_below(hunk, new))
+                or _weakening(old, new, _row_below(hunk, places[new]))
                 or _broken_algorithm(old.text[:LINE_LENGTH], new.text[:LINE_LENGTH])
                 if count < TOLD
                 else None
             )
-            if difference == "weaker" and (_is_moved(hunk, old, new) or _is_renamed(hunk, old, new)):
+            if difference == "weaker" and (_is_renamed(names, old, new) or _is_moved(hunk, old, new)):
                 difference = None
             if difference:
                 count += 1
@@ -388,22 +389,18 @@ def _is_moved(hunk: Hunk, old: Line, new: Line) -> bool:
     return bool(lost) and lost <= {word for text in others if not is_comment(text) for word in _WORD.findall(text)}
 
 
-def _is_renamed(hunk: Hunk, old: Line, new: Line) -> bool:
+def _is_renamed(names: Mapping[str, str], old: Line, new: Line) -> bool:
     """Return whether a line only calls a name as the hunk does where the name gets its value."""
-    return in_new_names(old.text[:LINE_LENGTH], renamed(hunk)) == new.text[:LINE_LENGTH]
+    return in_new_names(old.text[:LINE_LENGTH], names) == new.text[:LINE_LENGTH]
 
 
 def _count_guards(words: set[str]) -> int:
     return sum(_GUARD.search(word) is not None for word in words)
 
 
-def _row_below(hunk: Hunk, line: Line) -> str:
-    below = (
-        line_below.text[:LINE_LENGTH]
-        for line_below in hunk.lines[hunk.lines.index(line) + 1 :]
-        if line_below.mark != "-"
-    )
-    return next((text for text in below if text.strip()), "")
+def _row_below(hunk: Hunk, place: int) -> str:
+    below = (hunk.lines[after] for after in range(place + 1, len(hunk.lines)))
+    return next((line.text[:LINE_LENGTH] for line in below if line.mark != "-" and line.text.strip()), "")
 
 
 def _is_check_loosened(before: str, after: str, following: str) -> bool:

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scoring.diff.change import FileChange, Hunk, Line
-from scoring.scanners import Scan, flipped, misleading_title, slop, untested, weakened
+from scoring.scanners import Scan, dangerous, flipped, misleading_title, slop, untested, weakened
 from tests.conftest import count
 from tests.growth import WHOLE_LINE, in_linear_time
 from tests.scoring.scanners.written import added_lines, found, marked_lines, rules_found
@@ -233,3 +233,25 @@ def test_hostile_lines_end_in_linear_time(scan: Scan, unit: str) -> None:
 
     for size in (WHOLE_LINE, 1_000_000):
         in_linear_time(lambda file: found(scan, file, title="docs: x"), lines, size)
+
+
+@pytest.mark.parametrize("scan", [flipped.scan, dangerous.scan])
+@pytest.mark.parametrize("order", ["in turn", "apart"])
+def test_many_lines_that_call_a_right_otherwise_end_in_linear_time(scan: Scan, order: str) -> None:
+    def lines(size: int) -> FileChange:
+        old, new = (
+            [f"{mark}    if not {name}{row}:\n" for row in range(size)]
+            for mark, name in (("-", "allowed"), ("+", "known"))
+        )
+        both = zip(old, new, strict=True) if order == "in turn" else (old, new)
+        return marked_lines("".join(line for rows in both for line in rows))
+
+    in_linear_time(lambda file: found(scan, file), lines, 6_000)
+
+
+def test_a_name_that_changes_where_it_gets_its_value_drops_no_check() -> None:
+    renamed = "-allowed = asked(user)\n-if not allowed:\n+known = asked(user)\n+if not known:\n     raise Forbidden\n"
+    for scan in (flipped.scan, dangerous.scan):
+        assert rules_found(scan, marked_lines(renamed)) == set()
+    for other in (renamed.replace("+known = asked", "+known = greeted"), f"{renamed}+known = True\n"):
+        assert "weaker" in rules_found(flipped.scan, marked_lines(other))
