@@ -80,6 +80,7 @@ PRIVILEGES = re2.compile(f"{RIGHTS.pattern}|{STRANGER}")
 SCOPE = re2.compile(r"^\s*[a-z-]+:\s*write\s*(#.*)?$")
 EVERYDAY_SCOPE = re2.compile(r"^\s*(permissions:\s*\{[^}]*)?\bpackages:\s*write\b")
 LISTED = "A new block lists the rights of a CI job, which takes the others away, or a right moves within the file."
+OF_A_JOB = 6  # blanks at least before a scope of one job; of the whole workflow there are 2 or 4
 PERMISSIONS = re2.compile(r"^\s*permissions:")
 PRIVILEGES_BUT_IDENTITY = re2.compile(f"{_RIGHTS}|{STRANGER}")
 # Steps that prove to a registry or a cloud which workflow runs, for which a job needs `id-token: write`.
@@ -232,12 +233,11 @@ def _line_findings(file: FileChange, pattern: "re2._Regexp", rule: str, message:
 
 
 def _is_moved(file: FileChange, line: Line) -> bool:
-    """Return whether a scope was in this file before, for as many jobs or more."""
-    is_scope = SCOPE.search(cut(line.text, LINE_LENGTH)) is not None
-    return is_scope and any(
-        removed.text.strip() == line.text.strip() and _indentation(removed.text) <= _indentation(line.text)
-        for removed in file.removed()
-    )
+    """Return whether a scope was in this file before, and is not for all jobs now where it was for one."""
+    if not SCOPE.search(cut(line.text, LINE_LENGTH)):
+        return False
+    before = [_indentation(removed.text) for removed in file.removed() if removed.text.strip() == line.text.strip()]
+    return bool(before) and (_indentation(line.text) >= OF_A_JOB or min(before) < OF_A_JOB)
 
 
 def _narrows(file: FileChange, line: Line) -> bool:

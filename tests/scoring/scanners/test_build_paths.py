@@ -43,6 +43,7 @@ NEW_BLOCK = "+    permissions:\n+      contents: read\n+      packages: write\n"
         f" jobs:\n   build:\n{NEW_BLOCK}     steps:\n",
         "+permissions: {contents: read, packages: write}\n jobs:\n",
         "-  one:\n-    permissions:\n-      contents: write\n+  two:\n+    permissions:\n+      contents: write\n",
+        "-        permissions:\n-            packages: write\n+    permissions:\n+      packages: write\n",
         "-permissions:\n-  contents: write\n jobs:\n   build:\n+    permissions:\n+      contents: write\n",
     ],
 )
