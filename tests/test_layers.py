@@ -118,8 +118,9 @@ PURE_IN = {
     "scoring/redteam": "attack attacks",
     "scoring/review": "costs deterministic payload prose_mask reviewer schema",
     "scoring/scanners": """
-        _assignments _finding_helpers _guards _holes _normalise _notebooks _prose _python_folding
-        _python_names _rules _statements _text _tree_matches _unread_languages bandit_checks
+        _assignments _escaped_markup _finding_helpers _guards _holes _normalise _notebooks _prose
+        _python_folding _python_names _renames _rules _statements _text _tree_matches _unconditional
+        _unread_languages _widened_lists bandit_checks
         build_paths dangerous flipped hidden_text invisible licences misleading_title near_duplicates
         prompt_injection run sarif slop submission typosquats untested weakened whole_files
     """,

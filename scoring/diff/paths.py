@@ -106,6 +106,7 @@ ROLES: dict[Role, tuple[str, ...]] = {
     "generated": ("*.min.js", "*.min.css", "*.map", "*_pb2.py", "*.pb.go", "*.snap", "dist", "*.bundle.js"),
     "tests": (
         *("test", "tests", "testing", "testdata", "__tests__", "spec", "specs", "fixtures", "e2e", "cypress"),
+        *("tests_*/", "test_*/", "*_tests/", "*-tests/", "e2e_*/", "*_e2e/", "*-e2e/", "e2e_test*.py"),
         *("test_*.py", "*_test.py", "*_test.go", "*.test.*", "*.spec.*", "tests.py", "conftest.py", "*_test.rs"),
         *("*_spec.rb", "benches", "bench", "benchmarks", "mock", "mocks", "__mocks__", "__snapshots__", "cassettes"),
         *("golden", "goldens", "stubs", "*-test.*", "*_tests.*", "*test.java", "*tests.java", "*test.kt", "*tests.cs"),

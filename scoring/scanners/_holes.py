@@ -17,8 +17,10 @@ INNER_CHARACTERS = 600  # of a value that is searched for values of its own
 NAMES = 40  # holes of one statement whose guards are searched
 DEPTH = 3  # of values that are made of other values
 _TEXT = re.compile(r"([fFrRbBuU$@]{0,2})(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`[^`]*`)")
+_QUOTED = r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`[^`\n]*`"  # a text in one row
 _BRACED = re.compile(r"[$#]\{((?:[^{}]|\{[^{}]*\})*)\}|\{(\$[^{}]*)\}")
 _PLAIN = re.compile(r"(?<!\{)\$([A-Za-z_]\w*(?:->\w+|\[[^\]]*\])?)")
+_CALCULATED = re.compile(r"\s*[\w.]+\s*[-+/]\s*\d+\s*")  # no text in Python, where one and a number do not add up
 _IN_F = re.compile(r"(?<!\{)\{([^{}:!]*)[^{}]*\}")
 _SPEC = re.compile(r"%(?:\(\w+\)|\d\$)?[-+ #0]*[\d*]*(?:\.[\d*]+)?(?:ll?|z|h)?([a-zA-Z])|\{[^{}]*\}")
 _FORMAT = re.compile(r"(?:^|[^\w])(?:\w+[.:]+)*(?:[sv]?n?[sS]?[pP]rintf|asprintf|[fF]ormat!?|formatted)$")
@@ -112,7 +114,8 @@ def _interpolated(text: str) -> Iterator[str]:
         return
     yield from (braced or dollar for braced, dollar in _BRACED.findall(text))
     if re.match(r"[rRbB]?[fF$]@?[rR]?[\"']", text):
-        yield from _IN_F.findall(text)
+        is_python = text[0] in "fF"
+        yield from ("0" if is_python and _CALCULATED.fullmatch(hole) else hole for hole in _IN_F.findall(text))
     if '"' in text[:3]:
         yield from _PLAIN.findall(text)
 
@@ -260,7 +263,7 @@ def is_bounded(value: str, safe: "re2._Regexp", near: str, depth: int = 0) -> bo
 def _is_chosen(value: str, safe: "re2._Regexp", near: str, depth: int) -> bool:
     """Return whether each value that the rows near a text assign to a name in it is safe by itself.
 
-    A value joined from a list is safe where everything added to the list is.
+    A value joined from a list is safe where everything added to it is. `name = {name}` in a query assigns nothing.
     """
     joined = _JOINED.fullmatch(value)
     name = (joined[1] or joined[2] if joined else value).strip("( )\x02").lstrip("$")
@@ -270,22 +273,26 @@ def _is_chosen(value: str, safe: "re2._Regexp", near: str, depth: int) -> bool:
         return _is_entry(value, near)
     near = _FUNCTION_HEAD.sub("", near)  # a parameter's default value says nothing about its other values
     assigned = re2.findall(
-        rf"(?m)(?:^|[^\w.])\$?{name}(?:\s*:\s*[\w&' ]+)?(?:,\s*\w+)?(?:\[\])?\s*[:+.|]?=([^=\n][^\n]*)|"
+        rf"(?m){_QUOTED}|(?:^|[^\w.])\$?{name}(?:\s*:\s*[\w&' ]+)?(?:,\s*\w+)?(?:\[\])?\s*[:+.|]?=([^=\n][^\n]*)|"
         rf"\b{name}(?:\.(?:append|push|add|extend)\(|\s*<<)([^\n]*)|"
         rf"\bfor\s*\(?(?:const |let |var |final \w+ |\w+ |_, )?{name}\s*(?:\bof\b|\bin\b|:=\s*range|:)([^\n]*)|"
         rf"([\w.]+|\[[^\[\]\n]*\])\.(?:map|forEach|flatMap|each|collect)(?:\(\s*(?:async\s*)?\(?{name}\)?\s*(?:=>|->)|"
         rf"\s*(?:\{{|do)\s*\|{name}\|)",
         near,
     )
-    values = [next(filter(None, groups), "").strip().rstrip(";").removesuffix("{").strip() for groups in assigned]
-    return bool(values) and all(_is_safe_value(groups, safe, near, depth) for groups in values)
+    values = [
+        value.strip().rstrip(";").removesuffix("{").strip() for groups in assigned for value in filter(None, groups)
+    ]
+    if any(re.match(rf"[\"'%(]{{0,3}}[$#]?\{{\s*\$?{name}\b", value) for value in values):
+        return False
+    return bool(values) and all(_is_safe_value(value, safe, near, depth) for value in values)
 
 
 def _is_safe_value(value: str, safe: "re2._Regexp", near: str, depth: int) -> bool:
     if _CHOSEN.match(value) or _LISTED.fullmatch(value) or _FIXED.fullmatch(value) or _is_entry(value, near):
         return True
     inner = [hole.strip() for hole in holes(value, safe)]
-    return bool(safe.search(value)) or all(_is_safe(hole, safe, near, depth) for hole in inner or [value])
+    return all(_is_safe(hole, safe, near, depth) for hole in inner or [value])
 
 
 def _is_entry(value: str, near: str) -> bool:

@@ -17,7 +17,9 @@ files; one that is `lighter_outside`, and every other, weighs one step less ther
 tests run both, and `bad` with other names, in another order and with one step of indirection. `frail` names those of
 the three that the rule does not survive. A rule that is `filled_in` reads Python only after names are filled in, so
 that a remaining name is unknown. One that `spares_moved` does not report a statement whose match is also in the removed
-lines. A rule on statements yields to another with an equal severity on the line.
+lines. One that counts `by_value` reports an assignment only where its value, and not what it is set on, is added. One
+that is `worse_unconditional` is high in code where neither a branch nor a name around the line says that somebody chose
+it (_unconditional.py). A rule on statements yields to another with an equal severity on the line.
 
 ast-grep compiles a rule at each call, which is nearly all that a rule on a tree costs: with every shared part of its
 language and Unicode's classes 1 to 7 ms, with the parts that it names and classes of ASCII a tenth. So `tree_rules`
@@ -72,6 +74,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     guarded: Literal["value", "place"] | None = None
     filled_in: bool = False
     spares_moved: bool = False
+    by_value: bool = False
+    worse_unconditional: bool = False
     frail: tuple[Rewriting, ...] = ()
 
     def __post_init__(self) -> None:

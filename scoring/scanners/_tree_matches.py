@@ -88,6 +88,8 @@ def _match_trees(
             rows = range(reach.start.line, reach.end.line + 1)
             source_rows = {source for row in rows for source in read.sources.get(row, ())} - set(rows)
             line = side.added(rows[0], rows[-1])
+            if line is None and rule.by_value and _is_value_kept(node, side, rows):
+                continue
             line = line or next(
                 (added_line for source in sorted(source_rows) if (added_line := side.added(source, source))), None
             )
@@ -99,6 +101,12 @@ def _match_trees(
             ):
                 reported.update(rows)
                 yield rule, line
+
+
+def _is_value_kept(node: "SgNode", side: NewSide, rows: range) -> bool:
+    """Return whether a node assigns a value as these rows have it written; only what it is set on comes from others."""
+    value = node.field("right") if node.kind() == "assignment" else None
+    return value is not None and value.text() in "\n".join(side.text.split("\n")[rows.start : rows.stop])
 
 
 def _in_statements(expanded: Expanded, side: NewSide, rules: Iterable[Rule]) -> Iterator[tuple[Rule, Line]]:

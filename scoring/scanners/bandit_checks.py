@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from scoring.diff.budget import spend
 from scoring.diff.change import FileChange
 from scoring.diff.paths import role
+from scoring.scanners._escaped_markup import bound_names, escaped_markup
 from scoring.scanners._finding_helpers import lowered, quoted, worst_first
 from scoring.scanners._holes import holes, is_bounded
 from scoring.scanners._python_folding import dotted_name, substituted
 from scoring.scanners._rules import safe_in_shell
 from scoring.scanners._statements import rows_near
 from scoring.scanners._text import cleaned, fragment_of, is_too_deep, language_of_file
+from scoring.scanners._unconditional import is_unconditional
 from scoring.scanners.submission import Submission
 from scoring.scanners.whole_files import NewSide
 from scoring.types import Finding, Severity
@@ -92,11 +94,10 @@ _COMMAND = re.compile(r"\b(?:system|popen|getoutput|getstatusoutput|run|call|che
 # The parts of a composed command; a call must be `format` or `join`.
 _PARTS = (ast.Constant, ast.Name, ast.BinOp, ast.JoinedStr, ast.FormattedValue, ast.Tuple, ast.List, ast.Call)
 _PARTS += (ast.Attribute, ast.Add, ast.Mod, ast.expr_context)
-_BINDING = (ast.arg, ast.alias, ast.ExceptHandler, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_BINDING += (ast.MatchAs, ast.MatchStar, ast.MatchMapping)
 _SETS_BY_TEXT = re.compile(r"\b(?:globals|vars|locals|exec|eval|setattr|__dict__|sys\.modules|import\s*\*)")
 VALUES = 40  # examined values of one command
 _SHELL_CHECKS = frozenset({"B602", "B605"})
+_MARKUP_CHECKS = frozenset({"B703", "B704"})
 _LOADED = re.compile(r"\bloads?\(\s*((?:c?[Pp]ickle|_pickle|cloudpickle|dill|marshal)\.dumps\()?")
 _OPERATOR = re.compile(r"[|&;<>()$`\n]")  # of a shell
 # Bandit's severity and confidence. Findings of low severity or in doubt are not reported.
@@ -142,8 +143,10 @@ def _findings(file: FileChange, side: NewSide) -> Iterator[Finding]:
     for issue in _issues(side):
         check, severity = CHECKS[issue.test_id], SEVERITIES.get((issue.severity, issue.confidence))
         if severity and part != "code" and not check.runs:
-            severity = lowered(severity)
+            severity = Severity.LOW if part == "tests" else lowered(severity)  # tests talk to servers of their own
         rows = [row - 1 for row in issue.linerange] or [(issue.lineno or 1) - 1]
+        if severity is Severity.HIGH and issue.test_id == "B501" and not is_unconditional(written, min(rows)):
+            severity = Severity.MED  # as our own rule weighs it
         if issue.test_id in _SHELL_CHECKS and _is_safe_command(written, min(rows), max(rows)):
             continue
         if issue.test_id == "B301" and _is_copy(written[min(rows) : max(rows) + 1]):
@@ -179,7 +182,7 @@ def _issues(side: NewSide) -> Iterable["Issue"]:
     if tree is None:
         return []
     changed = {row + 1 for row, line in enumerate(side.lines) if line is not None and line.mark == "+"}
-    checks = _checks()
+    checks, escaped = _checks(), escaped_markup(tree)
     from bandit.core.metrics import Metrics
 
     visitor = _visitor()(NAME, io.BytesIO(side.text.encode()), None, checks, False, {}, Metrics())
@@ -190,7 +193,11 @@ def _issues(side: NewSide) -> Iterable["Issue"]:
         visitor.generic_visit(bounded_tree)
     except RecursionError:
         return []
-    return visitor.tester.results
+    return [
+        issue
+        for issue in visitor.tester.results
+        if issue.test_id not in _MARKUP_CHECKS or (issue.lineno, issue.col_offset) not in escaped
+    ]
 
 
 @cache
@@ -290,8 +297,7 @@ def _fixed_names(tree: ast.Module) -> dict[str, ast.Constant]:
             seen.add(target)
         elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load) and node not in seen:
             others.add(node.id)
-        elif isinstance(node, _BINDING):
-            others.update(filter(None, (getattr(node, field, None) for field in ("arg", "name", "asname", "rest"))))
+        others.update(bound_names(node))
     return {
         name: constants[-1]
         for name, constants in texts.items()

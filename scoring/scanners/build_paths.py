@@ -9,7 +9,7 @@ from functools import cache
 import re2
 
 from scoring.diff.change import Change, FileChange, Line
-from scoring.diff.globs import PatternProblem, matching_pattern
+from scoring.diff.globs import PatternProblem, clean_path, first_match, matching_pattern
 from scoring.diff.paths import Kind, kinds_of, never_fast, role
 from scoring.scanners._finding_helpers import cut, quoted, worst_first
 from scoring.scanners._rules import with_patterns
@@ -20,13 +20,27 @@ SCANNER = "build_paths"
 LINE_LENGTH = 4_000  # examined characters of a line
 FILES_TOLD = 20  # findings of one kind; one more counts the others
 
+HOOK = "The change touches a file that runs automatically when somebody installs or tests."
+# Hooks that other things start.
+OTHER_HOOKS = {
+    (".envrc",): "The change touches a file that runs when a developer who allowed it in direnv enters the folder.",
+    (".vscode/", ".idea/", ".devcontainer/", ".gitpod.y*ml"): (
+        "The change touches a file by which an editor can run commands when somebody opens the project."
+    ),
+    (".husky/", ".githooks/", "githooks/", ".pre-commit-config.yaml", ".pre-commit-hooks.yaml", "*lefthook.y*ml"): (
+        "The change touches a file that runs when somebody commits or pushes."
+    ),
+    (".gitattributes", ".gitmodules", ".lfsconfig"): (
+        "The change touches a file that says what git does with files, or fetches from elsewhere."
+    ),
+    (".claude", ".cursor", ".mcp.json", "agents.md", "claude.md", "/.github/copilot-instructions.md"): (
+        "The change touches a file that tells programs which write code what to do, or to run."
+    ),
+}
 TOLD: dict[Kind, tuple[Severity, str]] = {
     "ci": (Severity.LOW, "What the CI server runs, with the rights of the project, is changed."),
     "release": (Severity.LOW, "How releases are made or deployed is changed."),
-    "install_hook": (
-        Severity.MED,
-        "The change touches a file that runs automatically when somebody installs or tests.",
-    ),
+    "install_hook": (Severity.MED, HOOK),
     "build": (Severity.LOW, "How the project is built is changed."),
     "dependencies": (Severity.LOW, "What the project depends on is changed."),
     "binary": (Severity.MED, "A file is changed that nobody can read as text."),
@@ -34,9 +48,17 @@ TOLD: dict[Kind, tuple[Severity, str]] = {
     "symlink": (Severity.MED, "A link to another path is added or changed."),
     "executable": (Severity.LOW, "A file is made executable."),
 }
-# Files on an install-hook path that change in daily work and run only in tests or editors.
+# Files on an install-hook path that change in daily work and run only in tests or editors, or that other rules read.
 EVERYDAY_HOOKS = (
-    *("conftest.py", ".pre-commit-config.yaml", ".gitattributes", ".npmrc", "lefthook.y*ml", ".lefthook.y*ml"),
+    *(
+        "conftest.py",
+        ".pre-commit-config.yaml",
+        ".gitattributes",
+        ".gitmodules",
+        ".npmrc",
+        "lefthook.y*ml",
+        ".lefthook.y*ml",
+    ),
     *(".husky/", ".githooks/", "githooks/", ".vscode/", ".devcontainer/", ".envrc", "*.md"),
 )
 # Installation scripts, which other rules read: they weigh more where they do more than a package needs.
@@ -45,13 +67,21 @@ PROGRAMS = re2.compile(
     r"(?i)\.(exe|dll|so(\.\d+)*|dylib|jar|class|pyc|pyd|wasm|node|apk|deb|rpm|msi|bin|elf|whl|ko|scr)$"
 )
 PICTURES = re2.compile(r"(?i)\.(png|jpe?g|gif|webp|ico|bmp|avif|woff2?|ttf|otf|eot|mp[34]|webm|ogg|wav|pdf|psd)$")
-_RIGHTS = (
-    r"pull_request_target|workflow_run:|permissions:\s*write-all|(contents|packages|actions|deployments):\s*write\b|"
+_STRONG = (
+    r"pull_request_target|workflow_run:|permissions:\s*write-all|(contents|actions|deployments):\s*write\b|"
     r"\bsecrets:\s*inherit|runs-on:.*self-hosted|persist-credentials:\s*true"
 )
+_RIGHTS = rf"{_STRONG}|packages:\s*write\b"
+STRONG = re2.compile(rf"{_STRONG}|id-token:\s*write\b")
 RIGHTS = re2.compile(rf"{_RIGHTS}|id-token:\s*write\b")
 STRANGER = r"\$\{\{\s*github\.(event\.(issue|pull_request|comment|review|head_commit)\.(title|body|message)|head_ref)"
 PRIVILEGES = re2.compile(f"{RIGHTS.pattern}|{STRANGER}")
+# One scope with the right to write, and whether it is an everyday one that may stand in a new block of rights.
+SCOPE = re2.compile(r"^\s*[a-z-]+:\s*write\s*(#.*)?$")
+EVERYDAY_SCOPE = re2.compile(r"^\s*(permissions:\s*\{[^}]*)?\bpackages:\s*write\b")
+LISTED = "A new block lists the rights of a CI job, which takes the others away, or a right moves within the file."
+OF_A_JOB = 6  # blanks at least before a scope of one job; of the whole workflow there are 2 or 4
+PERMISSIONS = re2.compile(r"^\s*permissions:")
 PRIVILEGES_BUT_IDENTITY = re2.compile(f"{_RIGHTS}|{STRANGER}")
 # Steps that prove to a registry or a cloud which workflow runs, for which a job needs `id-token: write`.
 NEEDS_IDENTITY = re2.compile(
@@ -103,8 +133,11 @@ def _kind_finding(kind: Kind, file: FileChange) -> Finding:
         severity, message = _binary(file, severity, message)
     if kind == "symlink" and _leaves(file):
         severity, message = Severity.HIGH, "A link is added that leads out of the repository."
-    if kind == "install_hook" and _is_everyday(file):
-        severity = Severity.LOW
+    if kind == "install_hook":
+        severity = Severity.LOW if _is_everyday(file) else severity
+        message = next(
+            (text for paths, text in OTHER_HOOKS.items() if first_match(paths, clean_path(file.path).lower())), message
+        )
     return Finding(SCANNER, kind, "security", severity, message, file=file.path)
 
 
@@ -190,10 +223,43 @@ def _line_findings(file: FileChange, pattern: "re2._Regexp", rule: str, message:
             continue
         if rule == "ci-rights" and GIVEN_AS_VALUE.search(text) and not RIGHTS.search(text):
             continue
+        if rule == "ci-rights" and (_is_moved(file, line) or _narrows(file, line)):
+            yield _line_finding(file, line, "ci-rights-listed", Severity.LOW, LISTED)
+            continue
         # Other rules read what such a class or script does, and new packages have their own finding.
         is_usual = rule == "setup-hook" or (rule == "npm-hook" and _is_usual_hook(text))
         severity = Severity.LOW if is_usual else Severity.MED
         yield _line_finding(file, line, rule, severity, message)
+
+
+def _is_moved(file: FileChange, line: Line) -> bool:
+    """Return whether a scope was in this file before, and is not for all jobs now where it was for one."""
+    if not SCOPE.search(cut(line.text, LINE_LENGTH)):
+        return False
+    before = [_indentation(removed.text) for removed in file.removed() if removed.text.strip() == line.text.strip()]
+    return bool(before) and (_indentation(line.text) >= OF_A_JOB or min(before) < OF_A_JOB)
+
+
+def _narrows(file: FileChange, line: Line) -> bool:
+    """Return whether an everyday scope is in a new block of rights, which takes away all that it does not name.
+
+    It is not new where the workflow, or what is removed, visibly had such a block.
+    """
+    hunk = next(hunk for hunk in file.hunks if line in hunk.lines)
+    above = [one for one in hunk.lines[: hunk.lines.index(line)] if one.mark != "-" and one.text.strip()]
+    outer = (one for one in reversed(above) if _indentation(one.text) < _indentation(line.text))
+    head = line if PERMISSIONS.search(cut(line.text, LINE_LENGTH)) else next(outer, None)
+    is_headed = head is not None and head.mark == "+" and PERMISSIONS.search(cut(head.text, LINE_LENGTH))
+    is_everyday = EVERYDAY_SCOPE.search(cut(line.text, LINE_LENGTH)) and not STRONG.search(cut(line.text, LINE_LENGTH))
+    others = (one for hunk in file.hunks for one in hunk.lines if one.mark != "+")
+    return bool(is_everyday and is_headed) and not any(
+        PERMISSIONS.search(cut(one.text, LINE_LENGTH)) and (one.mark == "-" or not _indentation(one.text))
+        for one in others
+    )
+
+
+def _indentation(text: str) -> int:
+    return len(text) - len(text.lstrip())
 
 
 def _is_usual_hook(text: str) -> bool:

@@ -7,9 +7,10 @@ from itertools import dropwhile, takewhile
 
 from scoring.diff.budget import BudgetSpent, spend
 from scoring.diff.change import Change, FileChange, Hunk, Line
-from scoring.diff.paths import Role, role
+from scoring.diff.paths import Role, never_fast, role
 from scoring.scanners._finding_helpers import cut, lowered, quoted, worst_first
 from scoring.scanners._notebooks import read_as
+from scoring.scanners._renames import in_new_names, renamed
 from scoring.scanners._rules import Rule, may_read, rules_for
 from scoring.scanners._text import (
     CONTINUED,
@@ -22,6 +23,7 @@ from scoring.scanners._text import (
     told_elsewhere,
 )
 from scoring.scanners._tree_matches import tree_matches
+from scoring.scanners._unconditional import is_unconditional
 from scoring.scanners.submission import Submission
 from scoring.scanners.whole_files import NewSide
 from scoring.types import Finding, Severity
@@ -82,12 +84,30 @@ def _scan_as(reading: _Reading, file: FileChange, whole: NewSide | None, languag
     rules = [rule for rule in rules_for(language) if rule.looks_at(file.path, part)]
     seen: dict[str, set[int]] = {}
     for rule, line in _least(_matches(reading, file, whole, rules, language)):
-        severity = rule.severity if part == "code" or rule.weighs_everywhere else lowered(rule.severity)
+        severity = _severity(rule, part, file, whole, line)
         number = line.new or line.old or 0
         lines = seen.setdefault(rule.id, set())
         if severity and number not in lines and len(lines) < ONCE:
             lines.add(number)
             yield _finding(rule, severity, file, line)
+
+
+def _severity(rule: Rule, part: Role, file: FileChange, whole: NewSide | None, line: Line) -> Severity | None:
+    if part != "code":
+        return rule.severity if rule.weighs_everywhere else lowered(rule.severity)
+    is_worse = rule.worse_unconditional and _is_new_and_unconditional(file, whole, line)
+    return Severity.HIGH if is_worse else rule.severity
+
+
+def _is_new_and_unconditional(file: FileChange, whole: NewSide | None, line: Line) -> bool:
+    """Return whether an added line runs in any case, and no line like it is removed from the file."""
+    if any(removed.text.strip() == line.text.strip() for removed in file.removed()):
+        return False
+    if whole is not None and line in whole.lines:
+        return is_unconditional(whole.text.split("\n"), whole.lines.index(line))
+    hunk = next((hunk for hunk in file.hunks if line in hunk.lines), None)
+    lines = [one for one in hunk.lines if one.mark != "-"] if hunk else []
+    return hunk is not None and is_unconditional([hunk.section, *(one.text for one in lines)], lines.index(line) + 1)
 
 
 def _least(matches: Iterator[tuple[Rule, Line]]) -> Iterator[tuple[Rule, Line]]:
@@ -173,7 +193,8 @@ def _text_matches(
         spend()
         if rule.lines is not None and rule.may_match(text):
             yield from _line_matches(rule, whole, text)
-    yield from _removed_matches(reading, hunk, rules)
+    if not (file.kind == "deleted" and never_fast(file.path) == "ci"):  # what no longer runs needs no safeguard
+        yield from _removed_matches(reading, hunk, rules)
     long = next((line for line in added if len(line.text) > LINE_LENGTH), None)
     if long:
         reading.unread.setdefault(file.path, long)
@@ -200,7 +221,7 @@ def _removed_matches(reading: _Reading, hunk: Hunk, rules: list[Rule]) -> Iterat
     Nothing is yielded where the change adds a safeguard.
     """
     before = ["", *(cut(line.text, LINE_LENGTH) for line in hunk.lines)]
-    removed = [(index, line) for index, line in enumerate(hunk.lines) if line.mark == "-"]
+    removed = _without_renamed(hunk)
     for rule in (rule for rule in rules if removed and rule.removed is not None):
         spend()
         missed = [
@@ -211,6 +232,16 @@ def _removed_matches(reading: _Reading, hunk: Hunk, rules: list[Rule]) -> Iterat
         ]
         if missed and not (rule.exception and rule.exception.search(reading.added_text())):
             yield rule, next(filter(None, (_successor(hunk, line) for line in missed[:SUCCESSORS])), missed[0])
+
+
+def _without_renamed(hunk: Hunk) -> list[tuple[int, Line]]:
+    """Return the removed lines, with their places, that no added one repeats with a name that the hunk changes."""
+    names = renamed(hunk)
+    added = {line.text for line in hunk.lines if line.mark == "+"} if names else set()
+    removed = [(index, line) for index, line in enumerate(hunk.lines) if line.mark == "-"]
+    texts = {line.text: in_new_names(line.text, names) for _, line in removed} if names else {}
+    kept = {text for text, other in texts.items() if other != text and other in added}
+    return [(index, line) for index, line in removed if line.text not in kept]
 
 
 def _successor(hunk: Hunk, removed: Line) -> Line | None:

@@ -5,12 +5,14 @@ protects something loses a right or a secret.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import takewhile
 
 from scoring.diff.change import FileChange, Hunk, Line
 from scoring.scanners._finding_helpers import quoted, worst_first
+from scoring.scanners._renames import in_new_names, renamed
 from scoring.scanners._text import code_files, is_comment
+from scoring.scanners._widened_lists import is_list_widened
 from scoring.scanners.submission import Submission
 from scoring.types import Finding, FlagType, Severity
 
@@ -77,6 +79,7 @@ _BROKEN = re.compile(
     r"(?i)\bmd[245]\b|[\"'_.:]md5|\bsha-?_?1\b|\bsha1|\b(?:3|triple)?des\b|\brc[24]\b|\becb\b|\bblowfish\b|TLS_?v?1[._]?[01]\b|"
     r"TLSv1\b|SSLv?[23]\b|\bcrc32|adler32|\buuid\w*1\b|\bv1\b.*uuid"
 )
+_TURNS_OFF = re.compile(r"\b\w*OP_NO_(?:SSL|TLS)")
 _ANCHOR = re.compile(r"\\[AzZ]|\^(?!\w*\])|\$(?=[/\"'`])|\bfull(?=match)")
 _PATTERN = re.compile(r"[/\"'`]\^|\\A|\$[/\"'`]|fullmatch")
 _NUMBER = re.compile(r"\d[\d_]{0,18}")
@@ -151,24 +154,6 @@ _SCOPE = re.compile(r"(?i)user|owner|account|tenant|org|team|workspace|member|sc
 _LOOK_UP = re.compile(
     r"(?i)\b[A-Z]\w*(\.|::|->)(objects\.)?(\w+\([^()]*\)(\.|->))?(find|get|where|filter|first|load|fetch|query|one|by_?id)"
 )
-_ITEM = re.compile(r"[\"'`]([^\"'`\s]{1,60})[\"'`]|(?<=[\s\[(,]):(\w+)")
-_NOT_A_LIST = re.compile(r"(?i)(starts|ends)_?with|[!=]==?|\b(def|func|function|fn|fun|in)\s|\bif\b")
-_KEEPS_OUT = re.compile(
-    r"(?i)read_?only|exclu|except\b|guarded|attr_protected|protected_?(fields|attr\w*|keys)|hidden|den(y|ied)|block(ed|list)|forbid|blacklist|disallow|reserved|"
-    r"restrict|sensitive|redact|secret|mask|filter_?param|omit|immutable|required_"
-)
-_LETS_IN = re.compile(
-    r"(?i)allow|permit|fillable|editable|accessible|writ(e|able)|updatable|patchable|assignable|algorithms?|protocols?|hosts?\b|"
-    r"origins?|cidr|whitelist|trusted|safe|verbs|resources|\bactions?\b|principals?|schemes?|extensions|public|anonymous"
-)
-_SENSITIVE = re.compile(
-    r"(?i)^:?(\w*_)?(admin|staff|superuser|roles?|owner(_?id)?|permissions?|password|secret|token|is_?(admin|staff|super\w*|verified|active)|"
-    r"scopes?|balance|credits?|plan|tenant(_?id)?|account_?id|user_?id|api_?key|verified|approved|price|isAdmin)$"
-)
-_WILD = re.compile(
-    r"(?i)\*{1,2}|\.\*|0\.0\.0\.0/0|::/0|__all__|none|HS256|ext|file|gopher|dict|javascript|data|https?://\*|null|php\d?|phtml|exe|svg"
-)
-_READ = re.compile(r"(?i)read|list|show|visible|display|search|order|filter")
 _WORD = re.compile(r"\w+")
 TOGETHER = 12  # lines of two runs of different lengths that are compared
 FEWEST = 3  # words of a line that is compared
@@ -221,15 +206,16 @@ def scan(submission: Submission) -> Iterator[Finding]:
 def _scan_file(file: FileChange) -> Iterator[Finding]:
     count = 0
     for hunk in file.hunks:
+        names, places = renamed(hunk), {line: place for place, line in enumerate(hunk.lines)}
         for old, new in _pairs(hunk):
             difference = (
                 _difference(_tokens(old.text), _tokens(new.text))
-                or _weakening(old, new, _row_below(hunk, new))
+                or _weakening(old, new, _row_below(hunk, places[new]))
                 or _broken_algorithm(old.text[:LINE_LENGTH], new.text[:LINE_LENGTH])
                 if count < TOLD
                 else None
             )
-            if difference == "weaker" and _is_moved(hunk, old, new):
+            if difference == "weaker" and (_is_renamed(names, old, new) or _is_moved(hunk, old, new)):
                 difference = None
             if difference:
                 count += 1
@@ -340,7 +326,7 @@ def _weakening(old: Line, new: Line, following: str) -> str | None:
         return "weaker"
     if _is_check_loosened(before, after, following):
         return "weaker"
-    if _is_list_widened(before, after):
+    if is_list_widened(before, after):
         return "list-widened"
     return None
 
@@ -358,7 +344,12 @@ def _is_guard_dropped(before: str, after: str) -> bool:
 
 
 def _broken_algorithm(before: str, after: str) -> str | None:
-    """Return `algorithm` where one that is broken takes the place of one that holds, and most of the line stays."""
+    """Return `algorithm` where one that is broken takes the place of one that holds, and most of the line stays.
+
+    Options that turn protocols off say it the other way round: `OP_NO_TLSv1`.
+    """
+    if _TURNS_OFF.search(before) and _TURNS_OFF.search(after):
+        before, after = after, before
     words, kept = set(_WORD.findall(before)), set(_WORD.findall(after))
     is_weaker = _STRONG.search(before) and _BROKEN.search(after)
     is_other = _BROKEN.search(before) or _STRONG.search(after) or is_comment(after)
@@ -398,17 +389,18 @@ def _is_moved(hunk: Hunk, old: Line, new: Line) -> bool:
     return bool(lost) and lost <= {word for text in others if not is_comment(text) for word in _WORD.findall(text)}
 
 
+def _is_renamed(names: Mapping[str, str], old: Line, new: Line) -> bool:
+    """Return whether a line only calls a name as the hunk does where the name gets its value."""
+    return in_new_names(old.text[:LINE_LENGTH], names) == new.text[:LINE_LENGTH]
+
+
 def _count_guards(words: set[str]) -> int:
     return sum(_GUARD.search(word) is not None for word in words)
 
 
-def _row_below(hunk: Hunk, line: Line) -> str:
-    below = (
-        line_below.text[:LINE_LENGTH]
-        for line_below in hunk.lines[hunk.lines.index(line) + 1 :]
-        if line_below.mark != "-"
-    )
-    return next((text for text in below if text.strip()), "")
+def _row_below(hunk: Hunk, place: int) -> str:
+    below = (hunk.lines[after] for after in range(place + 1, len(hunk.lines)))
+    return next((line.text[:LINE_LENGTH] for line in below if line.mark != "-" and line.text.strip()), "")
 
 
 def _is_check_loosened(before: str, after: str, following: str) -> bool:
@@ -424,26 +416,6 @@ def _is_check_loosened(before: str, after: str, following: str) -> bool:
     if is_refusal:
         return ands > 0 and ors == 0
     return ors > 0 and not _OTHER_RIGHT.search(_OR.split(after)[-1])
-
-
-def _is_list_widened(before: str, after: str) -> bool:
-    """Return whether a list that protects loses a right or a secret, or one that allows gains one or a wildcard."""
-    old, new = (
-        {part for item in _ITEM.findall(text) for part in _parts(item[0] or item[1])} for text in (before, after)
-    )
-    if not old or old == new or _NOT_A_LIST.search(after):
-        return False
-    name = after.partition("[")[0].partition("(")[0] or after
-    if _KEEPS_OUT.search(after):
-        return any(_SENSITIVE.search(item) for item in old - new) and len(new) <= len(old)
-    return _LETS_IN.search(after) is not None and any(
-        _WILD.fullmatch(item) or (_SENSITIVE.search(item) and not _READ.search(name)) for item in new - old
-    )
-
-
-def _parts(item: str) -> list[str]:
-    """Return the words of a list in one text, such as `https:ssh`; addresses and paths stay whole."""
-    return [item] if "/" in item or "::" in item else list(filter(None, item.split(":")))
 
 
 def _is_lower(old: str, new: str) -> bool:

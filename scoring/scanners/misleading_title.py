@@ -3,12 +3,12 @@
 They claim documentation, formatting, tests or a version, while code changes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 import re2
 
-from scoring.diff.change import Change, FileChange
+from scoring.diff.change import Change, FileChange, Line
 from scoring.scanners._finding_helpers import cut, quoted
 from scoring.scanners._text import changed_code, code_files
 from scoring.scanners.submission import Submission
@@ -17,6 +17,9 @@ from scoring.types import Finding, Severity
 SCANNER = "intent"
 STATEMENTS = 3  # changed statements from which a claim counts as wrong
 SHARE = 0.3  # least share of statements among changed lines of code files; fewer may be examples in a docstring
+
+LINE_LENGTH = 2_000
+_REMARK = re2.compile(r"\s(?:#|//)\s")
 
 # Matches a whole title: a longer one ("… and refactor", "fix docs build") makes no clear claim.
 _SCOPE = r"(\([\w./ -]*\))?:\s"
@@ -60,13 +63,27 @@ def _statements_against(claim: str, change: Change) -> int:
 
 
 def _changed(file: FileChange, claim: str) -> int:
-    lines = list(changed_code(file))
+    lines = _without_remarks(changed_code(file))
     total = sum(line.mark != " " and bool(line.text.strip()) for hunk in file.hunks for line in hunk.lines)
     if not lines or len(lines) < SHARE * total:
         return 0
     if claim == "formatting":
         return _rewritten(file)
     return len(lines)
+
+
+def _without_remarks(lines: Iterable[Line]) -> list[Line]:
+    """Return the changed statements except those of which only the remark behind them changes; a moved one stays."""
+    codes = [(line, _REMARK.split(cut(line.text, LINE_LENGTH), 1)[0].strip()) for line in lines]
+    kept, moved = _on_both_sides(codes), _on_both_sides((line, line.text.strip()) for line, _ in codes)
+    return [line for line, code in codes if code not in kept or line.text.strip() in moved]
+
+
+def _on_both_sides(texts: Iterable[tuple[Line, str]]) -> set[str]:
+    sides: dict[str, set[str]] = {"-": set(), "+": set()}
+    for line, text in texts:
+        sides[line.mark].add(text)
+    return sides["-"] & sides["+"]
 
 
 def _rewritten(file: FileChange) -> int:
@@ -86,4 +103,4 @@ def _rewritten(file: FileChange) -> int:
 
 
 def _bare(text: str) -> str:
-    return "".join(sign for sign in text[:2_000] if sign.isalnum() or sign in "_+-*/%<>=!&|^~.")
+    return "".join(sign for sign in text[:LINE_LENGTH] if sign.isalnum() or sign in "_+-*/%<>=!&|^~.")

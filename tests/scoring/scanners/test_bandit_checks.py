@@ -64,7 +64,45 @@ def test_it_weighs_less_in_tests_unless_it_runs_something() -> None:
     assert found(scan, added_lines("y = eval(x)", "tests/a.py"))[0].severity == "med"
     unchecked = "import requests\nrequests.get(x, verify=False)"
     assert found(scan, added_lines(unchecked))[0].severity == "high"
-    assert found(scan, added_lines(unchecked, "tests/a.py"))[0].severity == "med"
+    assert found(scan, added_lines(unchecked, "examples/a.py"))[0].severity == "med"
+    assert found(scan, added_lines(unchecked, "tests/a.py"))[0].severity == "low"
+
+
+MARKUP = """import markupsafe
+def render(self, value):
+    url = value.strip()
+    escaped = markupsafe.escape(url)
+    shown = markupsafe.escape(
+        shortened(url, 20)
+    )
+    return markupsafe.Markup(f'<a href="{escaped}">{shown}</a>')"""
+
+
+def test_markup_of_fixed_texts_and_escaped_values_is_no_finding() -> None:
+    assert rules_found(scan, added_lines(MARKUP)) == set()
+    for put in ("'<a>%s</a>' % escaped", "'<a>' + shown + '</a>'", "'<a>{}{}</a>'.format(escaped, shown)"):
+        assert rules_found(scan, added_lines(f"{MARKUP.rpartition('(')[0]}({put})")) == set()
+
+
+@pytest.mark.parametrize(
+    ("safe", "unsafe"),
+    [
+        ('href="{escaped}"', 'href="{url}"'),
+        ('href="{escaped}"', "href={escaped}"),
+        ("<a href", "<a onclick"),
+        ("<a href", "<script src"),
+        ("shown = markupsafe.escape(", "shown = str("),
+        ("shown = markupsafe.escape(", "shown = re.escape("),
+        ("    return", "    if value.plain:\n        shown = url\n    return"),
+        ("    escaped =", "    if value.plain:\n        escaped ="),
+        ("(self, value)", "(self, value, escaped)"),
+        ("    return", "    escaped += url\n    return"),
+        ("    return", "    for escaped in value: pass\n    return"),
+    ],
+)
+def test_markup_with_a_value_that_may_be_raw_is_found(safe: str, unsafe: str) -> None:
+    assert safe in MARKUP
+    assert rules_found(scan, added_lines(MARKUP.replace(safe, unsafe))) == {"B704"}
 
 
 FLAGS = 'import os\nFLAGS = "xzf a.tgz"\n'

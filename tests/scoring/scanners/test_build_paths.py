@@ -6,7 +6,7 @@ from scoring.diff.change import FileChange
 from scoring.scanners import build_paths
 from scoring.scanners.submission import Knowledge
 from tests.growth import in_linear_time
-from tests.scoring.scanners.written import added_lines, found
+from tests.scoring.scanners.written import added_lines, found, marked_lines
 
 
 def told(*files: FileChange) -> dict[str, str]:
@@ -32,6 +32,59 @@ def told(*files: FileChange) -> dict[str, str]:
 )
 def test_a_line_or_a_file_is_told(path: str, line: str, rule: str, severity: str) -> None:
     assert told(added_lines(line, path))[rule] == severity
+
+
+NEW_BLOCK = "+    permissions:\n+      contents: read\n+      packages: write\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f" jobs:\n   build:\n{NEW_BLOCK}     steps:\n",
+        "+permissions: {contents: read, packages: write}\n jobs:\n",
+        "-  one:\n-    permissions:\n-      contents: write\n+  two:\n+    permissions:\n+      contents: write\n",
+        "-        permissions:\n-            packages: write\n+    permissions:\n+      packages: write\n",
+        "-permissions:\n-  contents: write\n jobs:\n   build:\n+    permissions:\n+      contents: write\n",
+    ],
+)
+def test_rights_that_a_new_block_lists_or_that_only_move_are_low(text: str) -> None:
+    assert told(marked_lines(text, ".github/workflows/a.yml")) == {"ci": "low", "ci-rights-listed": "low"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "     permissions:\n       contents: read\n+      packages: write\n",
+        "       contents: read\n+      packages: write\n     steps:\n",
+        f" permissions:\n   contents: read\n jobs:\n   build:\n{NEW_BLOCK}",
+        f"-permissions: {{}}\n jobs:\n   build:\n{NEW_BLOCK}",
+        " jobs:\n+    permissions:\n+      contents: write\n",
+        " jobs:\n+    permissions:\n+      actions: write\n",
+        " jobs:\n+    permissions:\n+      id-token: write\n",
+        "+permissions: write-all\n jobs:\n",
+        "+permissions: {packages: write, contents: write}\n jobs:\n",
+        "+permissions:\n+  contents: write\n jobs:\n   build:\n-    permissions:\n-      contents: write\n",
+    ],
+)
+def test_rights_that_a_job_did_not_have_are_medium(text: str) -> None:
+    assert told(marked_lines(text, ".github/workflows/a.yml"))["ci-rights"] == "med"
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        (".envrc", "direnv"),
+        (".vscode/tasks.json", "editor"),
+        (".husky/pre-commit", "commits"),
+        (".gitmodules", "git does"),
+        (".claude/settings.json", "write code"),
+        ("conftest.py", "installs or tests"),
+    ],
+)
+def test_a_hook_is_told_with_what_starts_it(path: str, words: str) -> None:
+    [finding] = found(build_paths.scan, added_lines("x", path))
+    assert finding.rule == "install_hook"
+    assert words in finding.explanation
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scoring.diff.change import FileChange, Hunk, Line
-from scoring.scanners import Scan, flipped, misleading_title, slop, untested, weakened
+from scoring.scanners import Scan, dangerous, flipped, misleading_title, slop, untested, weakened
 from tests.conftest import count
 from tests.growth import WHOLE_LINE, in_linear_time
 from tests.scoring.scanners.written import added_lines, found, marked_lines, rules_found
@@ -49,10 +49,21 @@ def test_a_title_that_is_true_is_no_finding() -> None:
         == []
     )
     assert found(misleading_title.scan, added_lines(CODE, "tests/test_a.py"), title="Add tests") == []
+    journey = added_lines(CODE, "shop/tests_e2e/e2e_test_basket.py")
+    assert found(misleading_title.scan, journey, title="test(e2e): add functional coverage for the basket flows") == []
+    silenced = "".join(f"-x = call({number})  # type: ignore\n+x = call({number})\n" for number in range(4))
+    assert found(misleading_title.scan, marked_lines(silenced), title="Bump mypy from 0.982 to 1.0.1") == []
     prose = marked_lines(" def f():\n     '''\n-    Retuns a thing, which see.\n+    Returns a thing, which see.\n")
     assert found(misleading_title.scan, prose, title="Fix typo") == []
     wrapped = marked_lines("-call(first, 'second', third)\n+call(\n+    first,\n+    \"second\",\n+    third,\n+)\n")
     assert found(misleading_title.scan, wrapped, title="style: black") == []
+
+
+def test_a_statement_that_moves_or_changes_beside_its_remark_is_one() -> None:
+    moved = "-x = check(user)  # first\n save(page)\n+x = check(user)  # first\n" * 2
+    assert found(misleading_title.scan, marked_lines(moved), title="docs: remarks") != []
+    changed = "".join(f"-x = call({number})  # old\n+x = call(-{number})  # new\n" for number in range(4))
+    assert found(misleading_title.scan, marked_lines(changed), title="docs: remarks") != []
 
 
 def test_code_without_a_test_is_a_low_finding() -> None:
@@ -222,3 +233,25 @@ def test_hostile_lines_end_in_linear_time(scan: Scan, unit: str) -> None:
 
     for size in (WHOLE_LINE, 1_000_000):
         in_linear_time(lambda file: found(scan, file, title="docs: x"), lines, size)
+
+
+@pytest.mark.parametrize("scan", [flipped.scan, dangerous.scan])
+@pytest.mark.parametrize("order", ["in turn", "apart"])
+def test_many_lines_that_call_a_right_otherwise_end_in_linear_time(scan: Scan, order: str) -> None:
+    def lines(size: int) -> FileChange:
+        old, new = (
+            [f"{mark}    if not {name}{row}:\n" for row in range(size)]
+            for mark, name in (("-", "allowed"), ("+", "known"))
+        )
+        both = zip(old, new, strict=True) if order == "in turn" else (old, new)
+        return marked_lines("".join(line for rows in both for line in rows))
+
+    in_linear_time(lambda file: found(scan, file), lines, 6_000)
+
+
+def test_a_name_that_changes_where_it_gets_its_value_drops_no_check() -> None:
+    renamed = "-allowed = asked(user)\n-if not allowed:\n+known = asked(user)\n+if not known:\n     raise Forbidden\n"
+    for scan in (flipped.scan, dangerous.scan):
+        assert rules_found(scan, marked_lines(renamed)) == set()
+    for other in (renamed.replace("+known = asked", "+known = greeted"), f"{renamed}+known = True\n"):
+        assert "weaker" in rules_found(flipped.scan, marked_lines(other))

@@ -1,8 +1,9 @@
 """Rules against dangerous constructs: each finds its bad example and spares its good one, on added lines only."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from scoring.diff.change import FileChange, Hunk, Line
 from scoring.diff.parser import read_change
 from scoring.scanners import dangerous
-from scoring.scanners._rules import Rule, named_parts, rules, shared_parts, tree_rules
+from scoring.scanners._rules import FOLDER, Rule, named_parts, rules, shared_parts, tree_rules
 from scoring.scanners._text import GRAMMARS, fragment_of, is_too_deep
 from scoring.scanners.dangerous import PLAYS
 from scoring.scanners.submission import Submission
@@ -56,6 +57,21 @@ def test_rules_are_many_have_ids_of_their_own_and_name_parts_that_exist() -> Non
     for rule in rules():
         assert named_parts(rule.rule) <= set(shared_parts().get(rule.languages[0], {}))
         assert rule.message.endswith(".")
+
+
+def test_no_rule_says_two_things_under_one_key() -> None:
+    """YAML keeps the last one and says nothing."""
+    import yaml
+
+    def keys(node: Any) -> Iterator[tuple[str, list[str]]]:
+        if isinstance(node, yaml.MappingNode):
+            yield str(node.start_mark), [key.value for key, _ in node.value]
+        for child in node.value if isinstance(node, yaml.CollectionNode) else ():
+            for part in child if isinstance(child, tuple) else (child,):
+                yield from keys(part)
+
+    files = (yaml.compose(file.read_text(), Loader=yaml.CSafeLoader) for file in FOLDER.glob("*.yml"))
+    assert [place for file in files for place, names in keys(file) if len(names) > len(set(names))] == []
 
 
 def test_every_rule_on_the_tree_is_one_that_the_parser_takes() -> None:
@@ -156,9 +172,57 @@ def test_what_runs_commands_weighs_the_same_wherever_it_stands(path: str) -> Non
 
 @pytest.mark.parametrize("path", OUTSIDE)
 def test_a_weaker_setting_weighs_less_where_nobody_is_served(path: str) -> None:
-    setting = "response = requests.get(url, verify=False)"
+    setting = "response = requests.get(url, verify=bool(0), cert_reqs=CERT_NONE) if local else asked(url)"
     assert [finding.severity for finding in found(dangerous.scan, added_lines(setting))] == ["med"]
     assert [finding.severity for finding in found(dangerous.scan, added_lines(setting, path))] == ["low"]
+
+
+UNCHECKED = "return requests.get(url, verify=False)"
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("src/a.py", f" def fetch(url):\n+    {UNCHECKED}\n"),
+        ("src/a.go", "+tr := &http.Transport{\n+\tTLSClientConfig: &tls.Config{InsecureSkipVerify: true},\n+}\n"),
+        ("src/a.js", "+const agent = new https.Agent({ rejectUnauthorized: false });\n"),
+        ("src/a.rb", "+http.verify_mode = OpenSSL::SSL::VERIFY_NONE\n"),
+        (
+            "src/a.py",
+            " def make():\n-    mode = ssl.CERT_REQUIRED\n+    mode = ssl.CERT_NONE\n     made.verify_mode = mode\n",
+        ),
+    ],
+)
+def test_certificates_that_are_never_checked_are_high(path: str, text: str) -> None:
+    assert Severity.HIGH in {finding.severity for finding in found(dangerous.scan, marked_lines(text, path))}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f" def fetch(url):\n     if settings.LOCAL:\n+        {UNCHECKED}\n",
+        f" def fetch(url):\n     try:\n         return asked(url)\n     except SSLError:\n+        {UNCHECKED}\n",
+        f" def fetch(url, verify):\n     if verify:\n         return asked(url)\n+    {UNCHECKED}\n",
+        f" def fetch_unverified(url):\n+    {UNCHECKED}\n",
+        f" def fetch(url):\n+    {UNCHECKED} if local else None\n",
+        f" def fetch(url):\n-    {UNCHECKED}\n+    wait()\n+    {UNCHECKED}\n",
+    ],
+)
+def test_certificates_that_somebody_chose_not_to_check_are_medium(text: str) -> None:
+    assert {finding.severity for finding in found(dangerous.scan, marked_lines(text))} == {Severity.MED}
+
+
+def test_a_context_that_is_made_otherwise_and_was_never_checked_is_no_finding() -> None:
+    made = " def make():\n-    made = create()\n+    made = create(http2=True)\n     made.verify_mode = ssl.CERT_NONE\n"
+    assert found(dangerous.scan, marked_lines(made)) == []
+
+
+def test_a_workflow_that_is_deleted_needs_no_pins_and_one_that_stays_does() -> None:
+    step = f"-      - uses: someone/step@{'0' * 40}\n"
+    kept = marked_lines(f"{step}+      - uses: someone/step@v4\n", ".github/workflows/a.yml")
+    assert "ci-pin-removed" in rules_found(dangerous.scan, kept)
+    gone = replace(marked_lines(step, ".github/workflows/a.yml"), kind="deleted")
+    assert found(dangerous.scan, gone) == []
 
 
 def test_a_check_that_moves_to_another_file_is_not_taken_away() -> None:

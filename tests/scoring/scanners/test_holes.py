@@ -55,6 +55,22 @@ def test_a_value_is_safe_where_it_is_cleaned_fixed_or_looked_up_in_a_list(
     assert has_unsafe(statement, QUOTED, near) is is_unsafe
 
 
+@pytest.mark.parametrize(
+    "text", ['f"a = {a} and b = {quote(b)}"', 'f"set a = {a}, b = {quote(b)}"', 'f"{a} {quote(b)}"']
+)
+def test_a_value_is_not_safe_because_another_one_in_its_text_is(text: str) -> None:
+    assert has_unsafe(f"run({text})", QUOTED, f"run({text})")
+    assert has_unsafe('run(f"where {chosen}")', QUOTED, f"chosen = {text}")
+    safe = text.replace("{a}", "{quote(a)}")
+    assert not has_unsafe('run(f"where {chosen}")', QUOTED, f"chosen = {safe}")
+
+
+def test_a_sum_in_a_text_of_python_is_a_number() -> None:
+    assert not has_unsafe('run(f"limit {self.most + 1}")', QUOTED, "")
+    assert has_unsafe("run(`limit ${self.most + 1}`)", QUOTED, "")
+    assert has_unsafe('run(f"limit {self.most}")', QUOTED, "")
+
+
 def test_a_command_of_which_one_part_is_quoted_and_another_is_not_is_found() -> None:
     half, whole = "sprintf('a %s %s', $x, escapeshellarg($y))", "sprintf('a %s', escapeshellarg($y))"
     assert "php-shell-built-text" in rules_found(dangerous.scan, added_lines(f"exec({half});", "src/a.php"))

@@ -116,6 +116,11 @@ def replaced(old: str, new: str) -> str:
     return f"diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-{old}\n+{new}\n"
 
 
+def lines(path: str, *added: str) -> str:
+    """A patch that adds a file of these lines."""
+    return patch(path, "", "".join(f"{line}\n" for line in added))
+
+
 # One change for each scanner that has no file of rules, and for each way in which a patch is not read whole.
 LICENCE = "Permission is hereby granted, free of charge, to any person"
 CHANGES = {
@@ -158,6 +163,24 @@ CHANGES = {
     "name of a download": one_line("src/app.py", 'send_file(EXPORT, download_name=request.args["name"])'),
     "entity in a picture": one_line("docs/mark.svg", '<!ENTITY ns_svg "http://www.w3.org/2000/svg">'),
     "copy by pickle": one_line("src/app.py", "copied = pickle.loads(pickle.dumps(thing))"),
+    "markup of escaped values": lines(
+        "src/app.py",
+        "import markupsafe",
+        "shown = markupsafe.escape(name)",
+        'row = markupsafe.Markup(f"<b>{shown}</b>")',
+    ),
+    "markup of a raw value": lines("src/app.py", "import markupsafe", 'row = markupsafe.Markup(f"<b>{name}</b>")'),
+    "query with one part quoted": lines(
+        "src/app.py",
+        'w = f"name = {name} and place = {quote_ident(place)}"',
+        'db.execute(f"select * from t where {w}")',
+    ),
+    "query with a sum": one_line("src/app.py", 'db.execute(f"select * from [{table}] limit {self.most + 1}")'),
+    "protocol turned off": replaced("c.options |= ssl.OP_NO_TLSv1_3", "c.options |= ssl.OP_NO_TLSv1"),
+    "new block of rights": one_line(".github/workflows/ci.yml", "permissions: {contents: read, packages: write}"),
+    "journey through the site": lines("shop/tests_e2e/e2e_test_a.py", "import random", "def test_new_password(): ..."),
+    "settings for a folder": one_line(".envrc", "layout python"),
+    "certificate unchecked by choice": lines("src/app.py", "if settings.LOCAL:", "    requests.get(url, verify=False)"),
     "other language": one_line("src/app.pl", 'system("tar $name");'),
     "prose": one_line("README.md", "A sentence."),
     "long line": one_line("src/app.js", "x" * 30_000),
