@@ -7,7 +7,6 @@ readers of the feed get the clause too.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 
 from scoring.explain.findings import finding_name
 from scoring.explain.reasons import FLAG_NAMES, days_ago
@@ -260,15 +259,19 @@ def _low_chance(probability: float, verdict: Verdict, evidence: Evidence, change
         return f"Chance {chance}, tests fail"
     if 2 * clean <= cases:
         return f"Chance {chance}: {f'{clean:,}' if clean else 'none'} of {cases:,} merged cleanly"
-    words = _lowering_words(verdict.factors, LOWERS)
+    words = _lowering_words(verdict.factors)
     return f"Chance {chance}: {words}" if words else f"Chance {chance}, though {clean:,} of {cases:,} clean"
 
 
-def _lowering_words(factors: Iterable[Factor], words_by_name: Mapping[str, Callable[[float], str]]) -> str:
-    """Name the one of these factors that lowers the chance most; "" where none lowers it by TELLING."""
-    lowering = [(one.effect, one) for one in factors if one.effect is not None and one.effect <= -TELLING]
-    ordered = (one for _, one in sorted(lowering, key=itemgetter(0)) if one.value is not None)
-    words = (words_by_name[one.name](number_of(one.value)) for one in ordered if one.name in words_by_name)
+def _lowering_words(factors: Iterable[Factor]) -> str:
+    """Name the factor that lowers the chance most, of the change or its author before what is so in the repository.
+
+    "" where none of those that have words lowers it by TELLING.
+    """
+    told = ((one.effect, one.name, one.value) for one in factors if None not in (one.effect, one.value))
+    lowering = sorted((number_of(effect), name, value) for effect, name, value in told if number_of(effect) <= -TELLING)
+    tables = (LOWERS, LOWERS_HERE)
+    words = (table[name](number_of(value)) for table in tables for _, name, value in lowering if name in table)
     return next(filter(None, words), "")
 
 
@@ -315,7 +318,7 @@ def _newcomer_clause(verdict: Verdict, evidence: Evidence, change: ChangeOutline
     """Say that nothing of the author is settled here yet, and add another fact where there is one.
 
     Without another fact a model's chance comes first, high or low, since such a row is ordered by it; a low one with
-    what lowers it most, of the change or its author before what is so in the repository.
+    what lowers it most.
     """
     cases = evidence.clean + evidence.not_clean
     if not addition and cases and not evidence.waiting:
@@ -325,8 +328,7 @@ def _newcomer_clause(verdict: Verdict, evidence: Evidence, change: ChangeOutline
     first = f"{evidence.waiting} merged here, too new to count" if evidence.waiting else new
     if not addition and not evidence.waiting:
         if (chance := verdict.estimate.probability) is not None:
-            told = (_lowering_words(verdict.factors, words) for words in (LOWERS, LOWERS_HERE))
-            lowered = next(filter(None, told), "") if chance < EVEN else ""
+            lowered = _lowering_words(verdict.factors) if chance < EVEN else ""
             whole = f"Chance {percent(chance)}: new here, {lowered}"
             short = f"Chance {percent(chance)}: {new[:1].lower()}{new[1:]}"
             return whole if lowered and len(whole) <= LONGEST else short

@@ -159,21 +159,23 @@ def test_words_for_what_lowers_a_chance_fit_a_row_and_name_features_that_models_
 
 
 @pytest.mark.parametrize(
-    ("chance", "factors", "words"),
+    ("factors", "of_newcomer", "of_known"),
     [
-        (0.19, {"repository_days_since_merge": (36.3, -0.12)}, "Chance 19 %: new here, no merge in 36 days"),
-        (0.19, {"repository_open": (57, -0.1), "lines_added": (172, -0.05)}, "Chance 19 %: new here, 172 lines added"),
-        (0.19, {"repository_open": (57, -0.01)}, "Chance 19 %: first change here"),
-        (0.19, {"lines_changed": (172_172, -0.2)}, "Chance 19 %: first change here"),
-        (0.55, {"lines_added": (172, -0.05)}, "Chance 55 %: first change here"),
+        ({"repository_days_since_merge": (36.3, -0.12)}, "new here, no merge in 36 days", "no merge in 36 days"),
+        ({"repository_open": (57, -0.1), "lines_added": (172, -0.05)}, "new here, 172 lines added", "172 lines added"),
+        ({"repository_open": (57, -0.01)}, "first change here", ""),
+        ({"lines_changed": (172_172, -0.2)}, "first change here", "172,172 lines changed"),
     ],
 )
-def test_a_newcomers_low_chance_names_what_lowers_it_in_the_change_before_what_is_so_in_the_repository(
-    chance: float, factors: dict[str, tuple[float, float]], words: str
+def test_a_low_chance_names_what_lowers_it_in_the_change_before_what_is_so_in_the_repository(
+    factors: dict[str, tuple[float, float]], of_newcomer: str, of_known: str
 ) -> None:
     told = tuple(Factor(name, value, effect) for name, (value, effect) in factors.items())
-    verdict = Verdict(Lane.NORMAL_QUEUE, Estimate(chance, 0.0, 0.5, 9), (), told)
-    assert decided(verdict, Evidence()) == words
+    low, even = (Verdict(Lane.NORMAL_QUEUE, Estimate(chance, 0.0, 0.6, 9), (), told) for chance in (0.19, 0.55))
+    known = Evidence(clean=1, merged_here=1, settled_here=1)
+    assert decided(low, Evidence()) == f"Chance 19 %: {of_newcomer}"
+    assert decided(even, Evidence()) == "Chance 55 %: first change here"
+    assert decided(low, known) == (f"Chance 19 %: {of_known}" if of_known else "Chance 19 %, though 1 of 1 clean")
 
 
 def test_a_shut_lane_says_what_would_open_it() -> None:
