@@ -80,7 +80,7 @@ def decided(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHIN
     touched = next((reason.params for reason in verdict.reasons if reason.code == "never_fast_path"), None)
     addition = "tests fail" if change.tests_fail else _touched(touched) if touched else ""
     if change.own:
-        return fit(f"Author may push; {addition}" if addition else "Its author may push here")
+        return fit(_own_clause(verdict, addition))
     if not evidence.settled_here:
         return fit(_newcomer_clause(verdict, evidence, change, addition))
     return fit(_known_author_clause(verdict, evidence, change, exact))
@@ -312,6 +312,14 @@ def _of_low_findings(findings: Sequence[ShownFinding]) -> str:
 
 def _place(file: str | None, line: int | None) -> str:
     return "" if file is None else visible(file) + ("" if line is None else f":{line}")
+
+
+def _own_clause(verdict: Verdict, addition: str) -> str:
+    """Say that the author may push, with another fact where there is one, else with what lowers the chance most."""
+    lowered = "" if verdict.estimate.probability is None else _lowering_words(verdict.factors)
+    if not addition and lowered:
+        addition = f"{percent(verdict.estimate.probability or 0.0)}: {lowered}"
+    return f"Author may push; {addition}" if addition else "Its author may push here"
 
 
 def _newcomer_clause(verdict: Verdict, evidence: Evidence, change: ChangeOutline, addition: str) -> str:

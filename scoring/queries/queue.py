@@ -78,7 +78,7 @@ select c.pull_uri, {KEY} as key, {SEALED} as sealed, list_contains(?, c.pull_uri
   c.contributor_id in (select c.contributor_id from current_decisions c where {SEALED}) as hidden,
   coalesce(c.probability, c.borrowed, 'nan') as chance, c.probability is null as borrowed,
   coalesce(c.content_risk, 'nan') as risk,
-  coalesce(date_diff('day', p.seen_at, (select max(as_of) from current_scores)), 0)::double as waited, p.opened_at,
+  coalesce(datesub('day', p.seen_at, (select max(as_of) from current_scores)), 0)::double as waited, p.opened_at,
   coalesce(f.settled_here, 0) = 0 as first_timer,
   c.pull_uri in ({ON_AUTHOR}) or p.merge_proof is not distinct from 'unverified' as on_author
 from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri

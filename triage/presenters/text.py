@@ -426,9 +426,9 @@ def place_words(place: Place) -> str:
     """Say why a row stands above the next one in its lane, from the numbers that ordered it."""
     if place.cause != "need":
         return f"{place.number:,} of {place.total:,}: {PLACES[place.cause]}."
-    days = f"{things(place.waited, 'calendar day')} here" if place.waited else "first seen today"
+    days = f"{things(place.waited, 'day')} here" if place.waited else "first seen today"
     more = place.raised - place.need
-    waits = f", and {more} more for waiting {things(place.waited, 'calendar day')}" if more else f"; {days}"
+    waits = f", and {more} more for waiting {things(place.waited, 'day')}" if more else f"; {days}"
     passes = " No row goes before a finding only by waiting." if place.by == "finding" else ""
     stands = f"{place.number:,} of {place.total:,} in this list"
     return f"{stands}: need {place.need} of 9 {NEED_FROM[place.by]}{waits}.{passes}"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scoring.certificates import in_force
 from scoring.dataset.catalogue import FEATURES
 from scoring.dataset.track_record import RECORD
-from scoring.explain.decided import LONGEST, LONGEST_REASON, LOWERS, LOWERS_HERE, ChangeOutline, decided, explain
+from scoring.explain.decided import LONGEST, LONGEST_REASON, LOWERS, LOWERS_HERE, ChangeOutline, decided, explain, fit
 from scoring.explain.reasons import MISSING_WORDS
 from scoring.explain.sentences import FACTOR_LABELS, SENTENCES, factor_label, sentence, would_change
 from scoring.formatting import (
@@ -176,6 +176,8 @@ def test_a_low_chance_names_what_lowers_it_in_the_change_before_what_is_so_in_th
     assert decided(low, Evidence()) == f"Chance 19 %: {of_newcomer}"
     assert decided(even, Evidence()) == "Chance 55 %: first change here"
     assert decided(low, known) == (f"Chance 19 %: {of_known}" if of_known else "Chance 19 %, though 1 of 1 clean")
+    of_own = fit(f"Author may push; 19 %: {of_known}") if of_known else "Its author may push here"
+    assert decided(low, known, ChangeOutline(own=True)) == of_own
 
 
 def test_a_shut_lane_says_what_would_open_it() -> None:

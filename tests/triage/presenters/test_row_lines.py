@@ -69,12 +69,14 @@ def test_what_was_drawn_before_changes_no_line(told: list[tuple[str, str, str, s
 
 
 @pytest.mark.parametrize("may", [True, False], ids=["maintainer", "reader"])
-def test_a_copy_says_first_that_it_is_one_and_any_other_row_what_decided_it(may: bool) -> None:
-    def first_words(cause: Any) -> str:
+def test_what_stands_last_for_one_cause_says_that_first_and_any_other_row_what_decided_it(may: bool) -> None:
+    def first_words(cause: Any, claim: str = "") -> str:
         place = read.Place(7, 9, cause, "risk", 2, 2, 1)
-        return row_line(replace(view(), row=replace(ROW, place=place)), acts(may)).decided
+        return row_line(replace(view(), row=replace(ROW, place=place, claim=claim)), acts(may)).decided
 
-    assert first_words("copy") == "Same title as another of theirs above"
+    assert first_words("copy") == "Last: a copy of one of theirs above"
+    assert first_words("author", "merged, says its author") == "Last: only its author says it was merged"
+    assert first_words("newest", "merged, says its author") == row_line(view(), acts(may)).decided
     assert {first_words(cause) for cause in ("need", "turn", "author")} == {row_line(view(), acts(may)).decided}
 
 

@@ -247,11 +247,11 @@ def test_a_repository_that_moved_is_addressed_by_its_owner_and_name_of_today(tmp
         (Place(4, 9, "newest", "risk", 2, 2, 1), "4 of 9: the newest come first."),
         (
             Place(4, 9, "need", "unknown", 5, 5, 1),
-            "4 of 9 in this list: need 5 of 9 as wherever the chance is unknown; 1 calendar day here.",
+            "4 of 9 in this list: need 5 of 9 as wherever the chance is unknown; 1 day here.",
         ),
         (
             Place(4, 9, "need", "chance", 3, 5, 44),
-            "4 of 9 in this list: need 3 of 9 from its chance, and 2 more for waiting 44 calendar days.",
+            "4 of 9 in this list: need 3 of 9 from its chance, and 2 more for waiting 44 days.",
         ),
         (
             Place(4, 9, "need", "borrowed", 7, 7, 0),

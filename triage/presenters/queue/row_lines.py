@@ -23,7 +23,8 @@ from triage.presenters.text import brief_age
 from triage.services.actions import TO_AUTHOR, is_own
 
 CHANGED = CHANGE_CLAUSES["approved_before"]({})
-COPY = "Same title as another of theirs above"  # it stands last for that alone, whatever else is known of it
+# They stand last for that alone, whatever else is known of them.
+LAST = {"copy": "Last: a copy of one of theirs above", "claimed": "Last: only its author says it was merged"}
 CI_BRIEF = {"passed": "✓ CI", "failed": "✕ CI", "running": "… CI", "never_ran": "no CI"}
 LABELS = 3  # shown in a line; the pane shows all
 KEPT = 500  # cached lines: six first pages of the queue, in 2 MB
@@ -68,7 +69,8 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
     row, (repository, _, number) = item.row, item.label.rpartition(" ")
     changed = act.changed if act else ""
     decided = item.decided_exact if act and act.can_act else item.decided
-    decided = COPY if row.place and row.place.cause == "copy" else decided
+    cause = "" if row.place is None else "claimed" if row.claim and row.place.cause == "author" else row.place.cause
+    decided = LAST.get(cause, decided)
     pick = pick_of(item, act)
     is_cause, changed_sentence = bool(changed) and item.decided == CHANGED, f"{changed[:1].upper()}{changed[1:]}"
     return RowLine(
