@@ -379,8 +379,8 @@ LOWERS: Mapping[str, Callable[[float], str]] = {
 }
 
 LOWERS_HERE: Mapping[str, Callable[[float], str]] = {
-    "repository_days_since_merge": lambda value: f"no merge in {round(value):,} days" if round(value) > 1 else "",
-    "repository_open": lambda value: f"{round(value):,} wait here",
+    "repository_days_since_merge": lambda value: f"after {round(value):,} quiet days" if round(value) > 1 else "",
+    "repository_open": lambda value: f"{round(value):,} waited here",
 }
 
 # Reasons about what was sent or done; they decide before anything known about the author.

@@ -35,6 +35,9 @@ from tests.scoring.dataset.past_projects import (
     place,
 )
 
+# Weighed with a change alone, and known of any moment.
+BUSY = {"repository_pace", "repository_open", "repository_days_since_merge"}
+
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rows]:
@@ -73,7 +76,8 @@ def test_the_catalogue_says_in_words_and_with_a_unit_what_each_is() -> None:
 
 
 def test_whatever_belongs_to_the_change_is_moved_by_its_author() -> None:
-    assert {feature.moved_by for feature in FEATURES if feature.of == "change"} == {"self"}
+    of_change = [feature for feature in FEATURES if feature.of == "change"]
+    assert {feature.moved_by for feature in of_change if feature.name not in BUSY} == {"self"}
 
 
 def test_a_record_is_counted_by_hand(rows: Rows) -> None:
@@ -144,7 +148,7 @@ def test_a_title_is_measured_and_its_marks_are_told_apart(rows: Rows) -> None:
 
 def test_what_is_not_known_of_a_change_is_unknown(rows: Rows) -> None:
     found = features(rows, case(0), case(0, MARA, additions=None, deletions=None, files_touched=None))[1]
-    assert {name for name in set(found) - set(PERSON) if not name.startswith("title_")} == set()
+    assert {name for name in set(found) - set(PERSON) - BUSY if not name.startswith("title_")} == set()
     empty = last(rows, case(0, additions=0, deletions=0))
     assert "share_added" not in empty
     assert empty["lines_changed"] == 0
@@ -208,7 +212,7 @@ def test_bots_have_no_features_and_count_in_nobodys(rows: Rows) -> None:
 
 def test_of_a_first_pull_request_in_a_new_repository_little_is_known(rows: Rows) -> None:
     found = last(rows, case(0, MALLORY))
-    person = {name for name in found if name in PERSON}
+    person = {name for name in found if name in {*PERSON, *BUSY}}
     assert person == {
         "merged_pr_count", "merged_here", "merged_elsewhere", "refused_here", "open_here", "opened_in_month",
         "push_holder", "repository_pace", "repository_open", "repository_merge_rate", "merge_rate_here",
@@ -303,7 +307,7 @@ def test_people_are_asked_about_as_of_now_and_changes_as_of_their_opening(rows: 
     rows.rows(EMPTY)
     assert set(places) == {(ANA, HERE), (MALLORY, HERE), maras}
     assert [columns["merged_here"][places[one]] for one in ((ANA, HERE), (MALLORY, HERE))] == [1, 0]
-    assert all(math.isnan(columns[name][places[ANA, HERE]]) for name in NAMES if name not in PERSON)
+    assert all(math.isnan(columns[name][places[ANA, HERE]]) for name in NAMES if name not in {*PERSON, *BUSY})
     assert columns["share_of_merges_here"][places[ANA, HERE]] == 1
     assert math.isnan(columns["share_of_merges_here"][places[maras]])
     assert read_features(rows, [], [], day(5))[1] == {}
