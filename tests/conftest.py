@@ -174,7 +174,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """First the folders whose files take longest, .5 to 80 s: begun last, they would leave one process waiting."""
+    """First the folders whose files take longest, .5 to 80 s: begun last, they would leave one process waiting.
+
+    What repeats another test is for `make prove`.
+    """
+    if not PROVE:
+        items[:] = [item for item in items if item.get_closest_marker("repeats") is None]
     tests = PROJECT / "tests"
     items.sort(
         key=lambda item: (
