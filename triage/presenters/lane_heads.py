@@ -39,7 +39,8 @@ def lane_states(snapshot: Snapshot) -> tuple[LaneState, ...]:
     found, shut = _states.get(snapshot, "", lambda: read.lane_states(snapshot)), decided_since(snapshot).shut
     states = (replace(one, shadow=True) if one.repository in shut else one for one in found)
     closures = whole_closures(snapshot)
-    return tuple(_closed(one, closures, snapshot) for one in states)
+    known = names_in(snapshot, closures.values()) if closures else {}
+    return tuple(_closed(one, closures, known) for one in states)
 
 
 def whole_closures(snapshot: Snapshot) -> dict[str, Closure]:
@@ -47,11 +48,11 @@ def whole_closures(snapshot: Snapshot) -> dict[str, Closure]:
     return {one.repository: one for one in standing_closures(snapshot) if not one.author and not one.voucher}
 
 
-def _closed(state: LaneState, closures: Mapping[str, Closure], snapshot: Snapshot) -> LaneState:
+def _closed(state: LaneState, closures: Mapping[str, Closure], known: Mapping[str, str]) -> LaneState:
     closure = closures.get("") or closures.get(state.repository)
     if closure is None:
         return state
-    words = visible(f"{closure_words(closure, names_in(snapshot, [closure]))}: {closure.because}")
+    words = visible(f"{closure_words(closure, known)}: {closure.because}")
     told = {"since": closure.closed_at, "notice": words, "plain": words}
     return replace(state, is_open=False, because="lane_closed", basis="shut", t_high=None, bad=None, **told)
 

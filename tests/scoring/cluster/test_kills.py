@@ -8,11 +8,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from ingest.cluster import engine
 from ingest.cluster.engine import ClusterProblem, connected
 from ingest.store.database import Store
 from scoring.cluster.job import run_trust
 from scoring.dataset.dataset import build_slices
-from tests.conftest import PROVE, missing
+from tests.conftest import PROVE, Count, missing
 from tests.engines import sail, sail_process, spark
 from tests.scoring.cluster.compare import differing, of_file, single
 from tests.scoring.cluster.world import POLICY, everything_filled, prepared, run_job
@@ -27,14 +28,17 @@ def store(tmp_path: Path) -> Iterator[Store]:
     found.close()
 
 
-def test_after_the_death_of_an_engine_another_one_does_what_was_left(store: Store, tmp_path: Path) -> None:
+def test_after_the_death_of_an_engine_another_one_does_what_was_left(
+    store: Store, tmp_path: Path, count: Count, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "RETRIES", count(1, engine.RETRIES))  # five to one that is dead take 17 s
     with store.read() as rows:
-        with sail_process(tmp_path) as (address, engine), pytest.raises(ClusterProblem, match="The cluster gave up: "):
+        with sail_process(tmp_path) as (address, process), pytest.raises(ClusterProblem, match="The cluster gave up: "):
             run_job(
                 rows,
                 tmp_path / "job",
                 lambda: connected(address),
-                tell=lambda words: engine.kill() if words == "by author" else None,
+                tell=lambda words: process.kill() if words == "by author" else None,
             )
         assert not (tmp_path / "job" / "features.parquet").exists()
         with sail(tmp_path) as other:

@@ -61,7 +61,7 @@ def differing_values(rows: Rows, cases: list[Case], shards: int) -> int:
     return differing(single(rows), plain({name: found[name].to_numpy() for name in found.column_names}))
 
 
-@settings(max_examples=count(12, 300))
+@settings(max_examples=count(6, 300))
 @given(cases=histories(), shards=st.integers(1, 5))
 def test_any_history_in_any_number_of_shards_gives_the_features_of_the_one_query(
     rows: Rows, cases: list[Case], shards: int

@@ -189,7 +189,7 @@ def test_after_any_history_every_decision_is_the_one_that_a_new_process_makes(tm
     with offered_world(tmp_path) as result:
         open_for_the_trusted(result)
         again(result, now)
-        for _ in range(count(12, 100)):
+        for _ in range(count(6, 100)):
             for change in draw.sample(HISTORY, draw.randint(1, 2)):
                 change(result, draw)
             now += draw.choice([timedelta(hours=1), DAY, 20 * DAY])

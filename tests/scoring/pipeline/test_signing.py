@@ -28,7 +28,7 @@ from tests.ingest.stream.frames import ANA, MARA, REPO, SEED, pull_uri
 from tests.pipeline import UNAUDITED, Later, Result, opened
 from tests.scoring import small
 from tests.scoring.offered import CLEAN, end_lookups, offer
-from tests.scoring.small import DAY, MERGED_AT, feed, settled
+from tests.scoring.small import DAY, MERGED_AT, settled
 from tests.waiting import LONG_SECONDS
 from triage.presenters.queue.rows import fact_lines
 
@@ -61,7 +61,8 @@ class Forge:
         write_settings(result.store, REPO, zones, self.now)
 
     def tell(self, frames: Later) -> None:
-        feed(self.result, frames)
+        """Have it derived; whoever wants it judged says so."""
+        self.result.take(frames)
 
     def declare(self, key: KeyFile, operation: str = "create", did: str = MARA, rkey: str = "") -> None:
         frames = Later(self.now)

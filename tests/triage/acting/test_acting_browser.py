@@ -166,7 +166,7 @@ def test_an_undo_that_is_pressed_before_the_answer_takes_back_this_verdict_and_n
     assert len(held) == 1
 
 
-@pytest.mark.parametrize("keys", ["c", "jc"])
+@pytest.mark.parametrize("keys", looks("c", "jc", small=("jc",)))
 def test_letters_of_a_comment_that_are_typed_before_its_box_is_there_are_no_keys(
     site: ActingSite, open_page: OpenPage, keys: str
 ) -> None:
@@ -241,7 +241,7 @@ def test_a_key_that_comes_before_the_first_change_is_kept_until_it_is_there(
     assert not Action.objects.exists(), "the first key alone is kept"
 
 
-@pytest.mark.parametrize("keys", ["c", "]c", "ac"])
+@pytest.mark.parametrize("keys", looks("c", "]c", "ac", small=("ac",)))
 def test_of_the_keys_before_the_first_change_the_last_one_acts_also_before_the_page_asked_for_it(
     site: ActingSite, open_page: OpenPage, keys: str
 ) -> None:

@@ -208,7 +208,7 @@ def test_a_kill_at_any_moment_of_a_merge_merges_once_and_what_is_unclear_is_sett
     place: Place, count: Count
 ) -> None:
     place.ana.allow("merge")
-    draws, rounds, ends = random.Random(7), count(4, 20), list[str]()
+    draws, rounds, ends = random.Random(7), count(2, 20), list[str]()
     with forking() as processes:
         began = time.monotonic()
         assert not processes.run(*place.click())

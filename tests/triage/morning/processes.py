@@ -7,16 +7,20 @@ answer is its process number, and then whatever it prints.
 import os
 import signal
 import sys
+from datetime import timedelta
 
 import django
 
 
-def main(origin: str) -> None:
+def main(origin: str, undo_seconds: float) -> None:
     """Fork a process for each line; the network that all of them see answers at `origin`."""
     django.setup()
     from django.conf import settings
     from django.core.management import call_command
 
+    from triage.services import actions
+
+    actions.WINDOW = timedelta(seconds=undo_seconds)  # before the modules that take it from there
     import trustsite.worker.worker
     import trustsite.wsgi  # noqa: F401
     from tests.ingest.stream.frames import SOURCE
@@ -34,4 +38,4 @@ def main(origin: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], float(sys.argv[2]))

@@ -112,14 +112,16 @@ def frames() -> list[bytes]:
 
 
 @contextmanager
-def started_site(root: Path, origin: str, said: IO[str] | None = None, **environment: str) -> Generator[RealSite]:
+def started_site(
+    root: Path, origin: str, said: IO[str] | None = None, undo_seconds: float = 10, **environment: str
+) -> Generator[RealSite]:
     """A site below `root` whose network answers at `origin`; its processes end with the block.
 
-    `said` gets what they write to stderr.
+    `said` gets what they write to stderr; what people do takes effect after `undo_seconds`.
     """
     drive.mark(root)
     bind = f"127.0.0.1:{free_port()}"
-    command = [sys.executable, "-m", "tests.triage.morning.processes", origin]
+    command = [sys.executable, "-m", "tests.triage.morning.processes", origin, str(undo_seconds)]
     given = {"DATA_ROOT": root, **drive.child_environment(root), "BIND": bind, **environment}
     with subprocess.Popen(
         command,

@@ -23,7 +23,7 @@ from trustsite import drive
 def test_the_repository_ends_as_the_table_whatever_is_killed(
     real_network: RealNetwork, tmp_path: Path, count: Count
 ) -> None:
-    draws, kills, killed = random.Random(8), count(3, 20), 0
+    draws, kills, killed = random.Random(8), count(2, 20), 0
     steps = kills * 6
     account = real_network.join(f"kills{time.time_ns() % 10**9}")
     root = tmp_path / "root"

@@ -13,6 +13,7 @@ from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from ingest.store.snapshots import publish
+from tests.conftest import looks
 from tests.scoring.diff.patches import one_line
 from tests.scoring.offered import offer
 from tests.scoring.pipeline.offered_world import BLOBS, a_new_round, offered_world
@@ -164,7 +165,7 @@ def test_without_scripts_a_finding_is_called_a_false_alarm_and_that_is_taken_bac
     expect(page.locator(".told .dismissal").first).not_to_contain_text("A made-up key")
 
 
-@pytest.mark.parametrize("width", [390, 360])
+@pytest.mark.parametrize("width", looks(390, 360, small=(360,)))
 def test_long_lines_wrap_on_a_phone_and_the_page_does_not_scroll(open_page: Open, width: int) -> None:
     page = open_page(f"/diff/{OFFERED}", width)
     assert page.evaluate("document.documentElement.scrollWidth") <= width

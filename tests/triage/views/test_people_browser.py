@@ -7,6 +7,7 @@ from django.test import Client
 from playwright.sync_api import Page, expect
 from pytest_django import Settings
 
+from tests.conftest import looks
 from tests.triage.axe import violations_in_both_themes
 from tests.triage.conftest import OpenPage
 from tests.triage.every_page import BEN
@@ -140,12 +141,12 @@ def test_each_fact_says_who_proves_it_and_leads_to_the_evidence(page: Page, site
         assert (link.get_attribute("href") or "").startswith("https://")
 
 
+SAMI = ("sami", "Fediverse @sami@social.example.testkeytrace.dev saw social.example.test")
+
+
 @pytest.mark.parametrize(
     ("name", "fact"),
-    [
-        ("noor", "npm noorkeytrace.dev saw npm.example.test"),
-        ("sami", "Fediverse @sami@social.example.testkeytrace.dev saw social.example.test"),
-    ],
+    looks(("noor", "npm noorkeytrace.dev saw npm.example.test"), SAMI, small=(SAMI,)),
 )
 def test_others_of_the_demo_show_their_proven_accounts_too(page: Page, site: Site, name: str, fact: str) -> None:
     page.goto(f"/c/{site.cast[name]}")

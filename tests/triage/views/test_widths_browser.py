@@ -13,6 +13,7 @@ from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from scoring.queries.queue import LANE_KEYS
+from tests.conftest import looks
 from tests.triage.conftest import OpenPage
 from tests.triage.every_page import something_of_everything
 from tests.triage.worlds.acting_site import ActingSite
@@ -118,7 +119,7 @@ CUT = """() => [...document.querySelectorAll("body *")].filter((one) => {
 }).map((one) => one.textContent.trim())"""
 
 
-@pytest.mark.parametrize("width", [390, 320])
+@pytest.mark.parametrize("width", looks(390, 320, small=(320,)))
 def test_on_a_phone_no_text_is_cut_and_links_in_a_text_do_not_push_its_lines_apart(
     admin: Client, shown_site: ActingSite, open_page: OpenPage, width: int
 ) -> None:

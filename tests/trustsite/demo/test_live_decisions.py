@@ -5,6 +5,8 @@ import statistics
 import time
 from pathlib import Path
 
+import pytest
+
 from ingest.store.snapshots import SnapshotReader
 from tests.conftest import Count
 from tests.trustsite.decided import check_decisions
@@ -23,6 +25,7 @@ def check_published(root: Path) -> None:
         assert check_decisions(snapshot)
 
 
+@pytest.mark.repeats("the kills below, after which every frame is a row of a published snapshot too")
 def test_a_frame_is_a_row_with_its_review_within_seconds_and_a_burst_within_a_minute(
     tmp_path: Path, count: Count, prove: bool
 ) -> None:

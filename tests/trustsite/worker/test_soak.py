@@ -22,7 +22,7 @@ from trustsite import drive
 NOWHERE = "https://nowhere.invalid"
 SECONDS, RATE, REQUESTS = count(4, 600), count(60, 500), count(30, 200)
 MOST_GROWTH = 0.05  # of the last half, at the full counts: a process that has just started still fills its caches
-pytestmark = pytest.mark.scale
+pytestmark = [pytest.mark.scale, pytest.mark.repeats("test_worker.py: pages and JSON while the worker ingests")]
 
 
 @contextmanager

@@ -2,17 +2,22 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.test import Client
+from pytest_django import Settings
 
 from scoring.queries import read
 from tests.ingest.stream.frames import ANA, MARA, REPO, SEED
+from tests.stores import statements_noted
 from tests.triage.worlds.acting_site import ActingSite, signed_in
+from tests.triage.worlds.estimated_site import CABIN, estimated_site
 from tests.triage.worlds.lane_site import MORE, NEXT, OTHER, lane_site, lanes
 from triage.models import Action, Change, Delivery, LaneClosure, OutboxEntry, Person
+from triage.presenters.lane_heads import lane_states
 from triage.services.erasure import forget_account
 from triage.services.notifying.webhooks import note_changes
 
@@ -254,3 +259,20 @@ def test_the_webhook_tells_of_the_closure_and_of_every_lane_that_follows(site: A
     assert {one["data"]["pull_request"] for one in moved} == {NEXT, MORE}
     assert {(one["data"]["from"], one["data"]["to"]) for one in moved} == {(FAST, NORMAL)}
     assert {one["data"]["reasons"][0] for one in moved} == {"lane_closed"}
+
+
+def test_who_reads_the_lanes_asks_for_names_once_however_many_are_closed(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every page does: where 60 were closed it read all names 60 times."""
+    asked = []
+    with estimated_site(tmp_path, settings, monkeypatch) as site, site.reader.pin() as snapshot:
+        assert snapshot is not None
+        for repo_key in (REPO, CABIN):
+            admin = site.maintainer(BEN, "ben.example", repo_key)
+            assert admin.post("/lane/close", {"repo_key": repo_key, "because": "we look"}).status_code == 302
+            lane_states(snapshot)  # what the snapshot itself says is kept
+            with statements_noted() as statements:
+                closed = [one for one in lane_states(snapshot) if one.because == "lane_closed"]
+            asked.append((len(closed), len(statements)))
+    assert asked == [(1, asked[0][1]), (2, asked[0][1])]
