@@ -27,7 +27,7 @@ _DID = r"(add|fix|correct|update|improve)(e?[sd])?\s+((an?|some|more|minor|missi
 CLAIMS = {
     "documentation": (
         rf"^docs?{_SCOPE}|^\[docs?\]",
-        rf"^{_DID}(typos?|spelling|grammar|readme(\.md)?|changelog|documentation|docstrings?)( in [\w .`/_-]+)?[.!]?$",
+        rf"^{_DID}(typos?|spelling|grammar|readme(\.md)?|changelog|documentation|docstrings?)( (in|to|for|of) [\w .`'/_-]+)?[.!]?$",
         r"^typos?\b[^,;&]*$",
     ),
     "formatting": (
