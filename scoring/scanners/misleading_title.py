@@ -24,10 +24,11 @@ _REMARK = re2.compile(r"\s(?:#|//)\s")
 # Matches a whole title: a longer one ("… and refactor", "fix docs build") makes no clear claim.
 _SCOPE = r"(\([\w./ -]*\))?:\s"
 _DID = r"(add|fix|correct|update|improve)(e?[sd])?\s+((an?|some|more|minor|missing|the|unit|flaky|failing)\s+)*"
+_PLACE = r"( (in|to|for|of) [\w .`'/_-]+)?"
 CLAIMS = {
     "documentation": (
         rf"^docs?{_SCOPE}|^\[docs?\]",
-        rf"^{_DID}(typos?|spelling|grammar|readme(\.md)?|changelog|documentation|docstrings?)( (in|to|for|of) [\w .`'/_-]+)?[.!]?$",
+        rf"^{_DID}(typos?|spelling|grammar|readme(\.md)?|changelog|documentation|docstrings?){_PLACE}[.!]?$",
         r"^typos?\b[^,;&]*$",
     ),
     "formatting": (

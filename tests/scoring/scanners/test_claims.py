@@ -33,7 +33,16 @@ def test_a_title_that_claims_less_than_the_code_does_is_a_finding(title: str) ->
 
 
 @pytest.mark.parametrize(
-    "title", ["Add a socket", "", "Fix docs build", "Fix typo and refactor", "Add docstrings and a parser", "docstring parser", "test"]
+    "title",
+    [
+        "Add a socket",
+        "",
+        "Fix docs build",
+        "Fix typo and refactor",
+        "Add docstrings and a parser",
+        "docstring parser",
+        "test",
+    ],
 )
 def test_a_title_that_claims_nothing_clear_is_none(title: str) -> None:
     assert found(misleading_title.scan, added_lines(CODE), title=title) == []
