@@ -12,6 +12,15 @@ Floats = NDArray[np.float64]
 Labels = NDArray[np.int8]
 CLIP = 5.0  # standard deviations: a more extreme value moves no score further
 BLOCK = 8_192  # rows
+SIGMAS = 1.959964  # of a normal distribution on either side of a 95 % interval
+
+
+def wilson_interval(share: Floats, n: Floats) -> tuple[Floats, Floats]:
+    """Return Wilson's 95 % interval of each share, within [0, 1], of n >= 1 (E. B. Wilson, JASA 1927)."""
+    spread = SIGMAS**2 / n
+    middle = share + spread / 2
+    half = SIGMAS * np.sqrt(share * (1 - share) / n + spread / (4 * n))
+    return np.maximum((middle - half) / (1 + spread), 0.0), np.minimum((middle + half) / (1 + spread), 1.0)
 
 
 class FitProblem(ValueError):

@@ -24,7 +24,7 @@ from ingest.store.transaction import Rows
 from scoring.dataset.cases import Cases
 from scoring.dataset.dataset import NAMES, build_cases, load_current_trust, only_around, read_cases, read_features
 from scoring.dataset.track_record import CLEAN, lately_rate, record_of_people
-from scoring.models.base import Floats
+from scoring.models.base import Floats, wilson_interval
 from scoring.models.calibration import interval_of
 from scoring.models.contributions import contributions, largest
 from scoring.models.registry import SHRUNK_RATE
@@ -334,8 +334,17 @@ def _predict_scope(part: Any, columns: Mapping[str, Any]) -> _ScopePredictions:
     probability = part.calibration.probability(odds)
     similar = _count_similar(part.settled, probability)
     effects = shares.in_probability(part.calibration)[1]
-    interval = interval_of(part.grounds, odds, probability)
+    interval = _widen(*interval_of(part.grounds, odds, probability), probability, similar)
     return _ScopePredictions(columns, shares.names, probability, *interval, similar, effects)
+
+
+def _widen(low: Floats, high: Floats, probability: Floats, similar: Any) -> tuple[Floats, Floats]:
+    """Return intervals at least as wide as those of a share seen on so many similar cases: Wilson's, 95 %.
+
+    Beyond the ends of what was seen the intervals of `interval_of` are narrow: one of 0 to .19 stood on one case.
+    """
+    seen_low, seen_high = wilson_interval(probability, np.maximum(similar, 1))
+    return np.minimum(low, seen_low), np.maximum(high, seen_high)
 
 
 def _count_similar(settled: Any, probability: Any) -> Any:

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
-from math import sqrt
 from operator import itemgetter
 from typing import Any, Literal
+
+import numpy as np
 
 from ingest.store.transaction import Rows
 from scoring.certificates.lane_counts import LaneCurve, Offer
@@ -20,6 +21,7 @@ from scoring.certificates.threshold import DEFAULT
 from scoring.config.policy import Policy
 from scoring.config.repository import WatchedRepository, in_shadow, watched_repository
 from scoring.explain.sentences import lane_reason, plain_sentence, sentence
+from scoring.models.base import wilson_interval
 from scoring.pipeline.lane_history import PASSED, LaneHistory, read_open_history, read_shadow_history
 from scoring.pipeline.lane_thresholds import STANDING
 from scoring.pipeline.stored import read_thresholds, reason_codes
@@ -138,7 +140,6 @@ def basis_of(thresholds: Thresholds) -> Basis:
 
 
 MONTHS = 13  # the newest: a year and the current month
-SIGMAS = 1.959964  # of a normal distribution on either side of a 95 % interval
 BY_MONTH = f"""
 with known as (
   select p.thresholds, not l.clean as bad, strftime(l.known_from, '%Y-%m') as month
@@ -195,11 +196,8 @@ def share_interval(bad: int, n: int) -> tuple[float, float]:
 
     It avoids SciPy, which pages need not import.
     """
-    share, spread = bad / n, SIGMAS**2 / n
-    middle = share + spread / 2
-    half = SIGMAS * sqrt(share * (1 - share) / n + spread / (4 * n))
-    low, high = (middle - half) / (1 + spread), (middle + half) / (1 + spread)
-    return max(0.0, round(low, 9)), min(1.0, round(high, 9))
+    low, high = wilson_interval(np.array(bad / n), np.array(n))
+    return round(float(low), 9), round(float(high), 9)
 
 
 # A first-timer had nothing merged or closed there when they opened it; later events do not change that.

@@ -22,7 +22,8 @@ from scoring.formatting import (
     things,
     weighted,
 )
-from scoring.queries.lanes import SIGMAS, LaneMonth
+from scoring.models.base import SIGMAS
+from scoring.queries.lanes import LaneMonth
 from scoring.redteam.render import ShownReport, say_graph, say_result
 from scoring.training.summary import (
     ShownBacktest,

@@ -17,7 +17,7 @@ from scoring.gate.decide import judge_inputs, read_inputs
 from scoring.models.calibration import CalibrationCases, Platt
 from scoring.models.estimators import Boosted, Logistic
 from scoring.models.registry import NAMES, SHRUNK_RATE
-from scoring.models.serving import LABEL, Predictions, _predict_scope, _ways, predict, read_columns, version_of
+from scoring.models.serving import LABEL, Predictions, _predict_scope, _ways, _widen, predict, read_columns, version_of
 from scoring.models.storage import FORMAT, ServedModel, features, load_model, save_model, serve
 from scoring.pipeline.score import score
 from scoring.pipeline.stored import read_verdict
@@ -110,6 +110,20 @@ def test_what_the_model_says_stands_in_every_judgement_with_its_interval(
         effects = [factor.effect for factor in read_verdict(row).factors]
         assert all(effect for effect in effects)
         assert effects == sorted(effects, key=lambda effect: -abs(effect or 0))
+
+
+@pytest.mark.parametrize(
+    ("similar", "low", "high"), [(1, 0.0, 0.8), (5, 0.02, 0.56), (45, 0.08, 0.29), (10_000, 0.1, 0.2)]
+)
+def test_an_interval_is_as_wide_as_the_cases_behind_it_are_few(similar: int, low: float, high: float) -> None:
+    widened = _widen(np.array([0.1]), np.array([0.2]), np.array([0.16]), np.array([similar]))
+    found = [float(end[0]) for end in widened]
+    assert found[0] <= low + 0.01
+    assert found[1] >= high - 0.01
+    assert found[0] <= 0.1
+    assert found[1] >= 0.2
+    certain = _widen(np.array([0.0]), np.array([1.0]), np.array([0.0]), np.array([similar]))
+    assert [float(end[0]) for end in certain] == [0.0, 1.0]
 
 
 def test_a_chance_that_no_settled_case_had_is_no_number_and_no_other_takes_its_place(
