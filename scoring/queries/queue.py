@@ -69,9 +69,14 @@ select pull_uri from (
         or l.kind = 'answer' and l.made_at > m.made_at + interval 10 seconds)))
 ) group by pull_uri having arg_max(asks, 2 * epoch_us(said_at) + asks::int)
 """
+# Somebody asked here for changes and did not take that back. Where it is not the author's turn, they did as asked.
+REQUESTED = """
+select pull_uri from maintainer_actions m where kind = 'request_changes' and not exists (
+  from maintainer_actions l where l.pull_uri = m.pull_uri and l.kind = 'release' and l.made_at > m.made_at)
+"""
 # One statement of narrow columns for all groups: 5,000 rows take as long as wide ones of a page.
 LISTED = f"""
-select c.pull_uri, {KEY} as key, {SEALED} as sealed, list_contains(?, c.pull_uri) as changed, {{where}} as narrowed,
+select c.pull_uri, {KEY} as key, {SEALED} as sealed, list_contains(?, c.pull_uri) as voided, {{where}} as narrowed,
   list_contains(?, c.repository_id) as shut,
   count(*) over (partition by c.contributor_id, coalesce(p.title, p.pull_uri)) as alike,
   dense_rank() over (order by c.contributor_id, c.repository_id, coalesce(p.title, p.pull_uri)) as series,
@@ -80,7 +85,8 @@ select c.pull_uri, {KEY} as key, {SEALED} as sealed, list_contains(?, c.pull_uri
   coalesce(c.content_risk, 'nan') as risk,
   coalesce(datesub('day', p.seen_at, (select max(as_of) from current_scores)), 0)::double as waited, p.opened_at,
   coalesce(f.settled_here, 0) = 0 as first_timer,
-  c.pull_uri in ({ON_AUTHOR}) or p.merge_proof is not distinct from 'unverified' as on_author
+  c.pull_uri in ({ON_AUTHOR}) or p.merge_proof is not distinct from 'unverified' as on_author,
+  c.pull_uri in ({REQUESTED}) as requested
 from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri
 left join features f on f.contributor_id = c.contributor_id and f.repository_id = c.repository_id
 where not list_contains(?, c.pull_uri) and c.repository_id in (select repository_id from watched_repositories)
@@ -142,7 +148,7 @@ class Listed(NamedTuple):
 def queue(rows: Rows, query: QueueQuery) -> Queue:
     """Open pull requests of watched repositories for one query, grouped by lane; own ones last.
 
-    What is approved and not merged yet is left out; what changed after it was approved comes first in its group.
+    What is approved and not merged yet is left out; what changed after an approval or a request comes first.
     """
     watched = _watched(rows)
     groups = _listed(rows, query, watched)
@@ -183,7 +189,8 @@ def _listed(rows: Rows, query: QueueQuery, watched: Watched) -> dict[GroupKey, L
         # Nobody reads off its place what is sealed, or the chance of an author whose audit is due.
         chance=np.where(columns["hidden"], np.nan, columns["chance"]),
         risk=np.where(columns["sealed"], np.nan, columns["risk"]),
-        **{name: columns[name] for name in ("waited", "opened_at", "first_timer", "changed", "on_author", "series")},
+        changed=columns["voided"] | (columns["requested"] & ~columns["on_author"]),
+        **{name: columns[name] for name in ("waited", "opened_at", "first_timer", "on_author", "series")},
     )
     of_group = {key: np.flatnonzero(columns["narrowed"] & (keys == key)) for key in get_args(GroupKey)}
     return {

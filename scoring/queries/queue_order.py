@@ -28,7 +28,8 @@ class Waiting:
 
     `chance` is P(clean) and `risk` the content risk, NaN where unknown. `waited` counts the days since it was first
     seen: `opened_at` is the author's claim, so it only orders rows within a day. `changed`: somebody approved an
-    earlier round. `on_author`: a maintainer spoke last, or its author marked it as merged, which nothing confirms.
+    earlier round, or asked for changes and the author answered. `on_author`: a maintainer spoke last, or its author
+    marked it as merged, which nothing confirms.
     `series` is the same number for what one author offered to one repository under one title.
     """
 

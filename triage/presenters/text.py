@@ -405,7 +405,7 @@ def borrowed_words(projects: int | None) -> str:
 
 
 PLACES: Mapping[str, str] = {
-    "changed": "it changed after an approval, and those come first",
+    "changed": "it changed after an approval or a request, and those come first",
     "turn": "every third place goes to the first-timer who has waited longest, and that is this one",
     "author": "its author has the next word, and those come last",
     "copy": "another of theirs with this title stands above, and copies come after the rest",

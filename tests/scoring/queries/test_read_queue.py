@@ -237,6 +237,12 @@ def test_a_request_for_changes_makes_it_the_authors_turn_until_they_answer(alter
     assert place_of(altered, rows[0]) > before
     comment(altered, rows[0], rows[0].author.did, 1)
     assert turns(altered) == known
+    shown = needing_review(altered)
+    assert shown[0].uri == rows[0].uri, "who asked reads the answer first"
+    assert shown[0].place is not None
+    assert shown[0].place.cause == "changed"
+    asked(altered, rows[0], "release", made_at=datetime(2098, 1, 2))
+    assert needing_review(altered)[0].uri != rows[0].uri, "and not where the request was taken back"
 
 
 def test_an_answer_on_this_site_gives_the_turn_back_also_from_a_word_on_the_forge(

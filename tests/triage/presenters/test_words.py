@@ -234,7 +234,10 @@ def test_a_repository_that_moved_is_addressed_by_its_owner_and_name_of_today(tmp
 @pytest.mark.parametrize(
     ("place", "said"),
     [
-        (Place(1, 35, "changed", "chance", 2, 2, 0), "1 of 35: it changed after an approval, and those come first."),
+        (
+            Place(1, 35, "changed", "chance", 2, 2, 0),
+            "1 of 35: it changed after an approval or a request, and those come first.",
+        ),
         (
             Place(3, 1_035, "turn", "chance", 2, 2, 90),
             "3 of 1,035: every third place goes to the first-timer who has waited longest, and that is this one.",
