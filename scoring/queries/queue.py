@@ -473,6 +473,7 @@ def _queue_row(row: Mapping[str, Any], people: People, repository: Repository, o
         comments=row["comments"],
         borrowed_from=row["borrowed_from"] if row["probability"] is None else None,
         graph=row["graph"],
+        reverted=outline.reverted,
     )
 
 

@@ -220,6 +220,7 @@ class QueueRow:
     would_help: str = ""  # what would change the lane, to its author: no threshold; "" where they can do nothing
     hidden_by: DueAudit | None = None  # while it is due, neither the verdict nor a sentence names the chance
     place: Place | None = None  # in the list for which it was read; None outside lists
+    reverted: int = 0  # of its author's merges, within the last 30 days
     alike: int = 1  # in the inbox by its author with its title, itself included; 1 outside lists
 
     @property

@@ -389,7 +389,7 @@ def _advise_by_outcomes(history: LaneHistory, audit: AuditCount, budget: float) 
     known, bad = history.settled + audit.answered, history.count("wrong") + audit.bad
     counts = known_words(history.settled, audit.answered, bad)
     if not known:
-        return Advice("leave it open, and answer its audits", "Nothing has settled or was audited so far.")
+        return Advice("leave it open, and answer its audits", "Nothing is known of it since it was opened.")
     if known < FEWEST_TOLD:
         return Advice("leave it open, and answer its audits", f"{counts}: too few to judge.")
     low, high = share_interval(bad, known)

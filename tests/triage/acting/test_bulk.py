@@ -86,6 +86,24 @@ def test_what_failed_its_tests_is_counted_and_never_approved_together(site: Acti
     assert Action.objects.get().pull_uri == first
 
 
+def test_whoever_had_something_reverted_lately_is_not_approved_together_with_others(
+    site: ActingSite, ana: Client
+) -> None:
+    first, *_ = offered = re.findall(r'name="pull" value="([^|"]+)', ana.get("/").content.decode())
+    with site.result.store.write() as txn:
+        (pull,) = txn.rows("select pull_uri, author_id, repository_id from pull_requests where pull_uri = ?", [first])
+        now = txn.value("select max(as_of) from current_scores")
+        mark = {"actor_id": 1, "outcome": "reverted", "clean": False, "made_at": now, "known_from": now}
+        txn.append("marks", [{**pull, **mark}])
+    site.publish()
+    page = ana.get("/").content.decode()
+    left = re.findall(r'name="pull" value="([^|"]+)', page)
+    assert first in set(offered) - set(left)
+    assert "Something of theirs was reverted lately: approve it by itself." in page
+    offer = ana.post("/act/bulk", {"next": "/"}).content.decode()
+    assert "by people of whom something was reverted lately: not part of this" in offer
+
+
 def test_where_the_lane_is_shut_too_a_row_whose_tests_fail_asks_why_it_is_approved(
     site: ActingSite, ana: Client
 ) -> None:

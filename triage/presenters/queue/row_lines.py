@@ -145,6 +145,6 @@ def pick_of(item: RowView, act: RowActs | None) -> str:
     """Return the value of a row's checkbox; only rows that can be approved together have one."""
     if act is None or not act.can_approve or act.done or item.pill.kind != "fast" or item.row.own:
         return ""
-    if item.row.ci == "failed" or item.row.audited:
+    if item.row.ci == "failed" or item.row.audited or item.row.reverted:
         return ""
     return written_choice(item.row.uri, act.seen, act.version)

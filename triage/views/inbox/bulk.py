@@ -57,7 +57,8 @@ def bulk_approve(request: Request, snapshot: Snapshot) -> HttpResponse:
 def _approvable(request: Request, snapshot: Snapshot) -> tuple[list[str], dict[str, int]]:
     """Return what can be selected in the view that the form came from, up to the most that are approved together.
 
-    Beside it stands how many are left out because their CI failed, or because the audit drew them.
+    Beside it stands how many are left out because their CI failed, because the audit drew them, or because something
+    of their author was reverted lately.
     """
     query = replace(row_actions.query_of(filters_of(request), require(request, "", Role.VIEWER), snapshot), page=1)
     found = as_shown.queue(snapshot, replace(query, bucket="fast_lane", size=actions.AT_MOST))
@@ -67,7 +68,9 @@ def _approvable(request: Request, snapshot: Snapshot) -> tuple[list[str], dict[s
     picks = [pick_of(view, acts[view.row.uri]) for view in views]
     audited = sum(bool(row.audited) and acts[row.uri].can_approve and not acts[row.uri].done for row in fast)
     failed = sum(row_actions.is_ci_left(row, acts[row.uri]) for row in fast)
-    return [one for one in picks if one], {"failed": failed, "audited": audited}
+    open_rows = [row for row in fast if acts[row.uri].can_approve and not acts[row.uri].done]
+    reverted = sum(bool(row.reverted) and row.ci != "failed" and not row.audited for row in open_rows)
+    return [one for one in picks if one], {"failed": failed, "audited": audited, "reverted": reverted}
 
 
 def _person(request: Request, found: Sequence[QueueRow]) -> Person:

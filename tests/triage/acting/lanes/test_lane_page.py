@@ -233,7 +233,7 @@ def test_after_an_opening_the_page_says_since_when_by_whom_and_what_it_let_throu
     assert re.search(
         r"It shuts if the next \d+ outcomes are bad, or if the next \d+ audits are answered with no\.", page
     )
-    assert "Our advice: leave it open, and answer its audits. Nothing has settled or was audited so far." in page
+    assert "Our advice: leave it open, and answer its audits. Nothing is known of it since it was opened." in page
     assert f"{len(OPEN) - drawn} let through: {len(OPEN) - drawn} not known yet" in page
 
 
