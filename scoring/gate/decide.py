@@ -13,6 +13,7 @@ from scoring.gate.conditions import LaneAndReasons, lane_conditions, lower_lane,
 from scoring.models.registry import SHRUNK_RATE, factors, shrunk_rate
 from scoring.thresholds import Thresholds, check_unit, items_needed
 from scoring.types import (
+    NO_ESTIMATE,
     Circumstances,
     Content,
     Draw,
@@ -46,6 +47,7 @@ NO_CHANGE = Content(risk=0.0, recommended=False)
 # Raise it with every change of what the gate, its conditions, the shrunk rate or the thresholds make of their inputs:
 # all open pull requests are then decided anew. A test holds a table of inputs and outputs against it.
 GATE_VERSION = "8"
+SETTLED = 5  # of theirs: with fewer a bad record may be chance
 NOTABLE = 0.005  # a smaller change of a figure alone, as vouches age, is not worth a row
 # Versions of the rules were once hashes of their sources: version 1 had these. Stored decisions keep what they were
 # written with, since the id of a decision is a hash of its inputs.
@@ -121,7 +123,7 @@ def judge(
 
     `prediction` is that of the model that serves; without one the shrunk rate is the estimate.
     """
-    prediction = prediction or predict_shrunk_rate(evidence, prior, strength)
+    prediction = _without_guess(prediction or predict_shrunk_rate(evidence, prior, strength), evidence, thresholds)
     lane, reasons = decide_person(evidence, prediction.estimate, thresholds)
     return Verdict(lane, prediction.estimate, reasons, prediction.factors)
 
@@ -136,9 +138,26 @@ def judge_change(
     prediction: Prediction | None = None,
 ) -> Verdict:
     """Judge one change by a contributor; `content` is None while nobody has reviewed it."""
-    prediction = prediction or predict_shrunk_rate(evidence, prior, strength)
+    prediction = _without_guess(prediction or predict_shrunk_rate(evidence, prior, strength), evidence, thresholds)
     lane, reasons = decide_change(evidence, prediction.estimate, content, circumstances, thresholds)
     return Verdict(lane, prediction.estimate, reasons, prediction.factors)
+
+
+def _without_guess(prediction: Prediction, evidence: Evidence, thresholds: Thresholds) -> Prediction:
+    """Return the prediction without a number where no settled case had one near: it was never seen to hold there.
+
+    A low one beside a bad record of SETTLED stays: whoever did worse than anybody before is not unknown.
+    """
+    probability = prediction.estimate.probability
+    if probability is None or prediction.estimate.cases:
+        return prediction
+    if probability < thresholds.t_low and _has_bad_record(evidence) and evidence.clean + evidence.not_clean >= SETTLED:
+        return prediction
+    return replace(prediction, estimate=NO_ESTIMATE, factors=(), ways=())
+
+
+def _has_bad_record(evidence: Evidence) -> bool:
+    return 0 < evidence.clean + evidence.not_clean <= 2 * evidence.not_clean
 
 
 def predict_shrunk_rate(evidence: Evidence, prior: float, strength: float) -> Prediction:
@@ -202,10 +221,10 @@ def _person_reasons(evidence: Evidence, estimate: Estimate, thresholds: Threshol
     if evidence.denounced_by_seed:
         reasons.append(Reason("denounced_by_seed", {}))
     low = probability is not None and probability < thresholds.t_low
-    record = evidence.clean + evidence.not_clean
     # A low chance flags only beside a bad record: neither lack of history nor what a change looks like flags alone.
-    if probability is None or (low and not 0 < record <= 2 * evidence.not_clean):
+    if probability is None or (low and not _has_bad_record(evidence)):
         told = {} if probability is None else {"probability": probability}
+        record = evidence.clean + evidence.not_clean
         known = {"record": record, "clean": evidence.clean} if record else {}
         reasons.append(Reason("not_enough_evidence", {"waiting": evidence.waiting} | told | known))
     elif low:

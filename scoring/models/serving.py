@@ -2,8 +2,7 @@
 
 Where no model serves, the shrunk rate does (`scoring.models.registry`). Features are as of now, trust is that of the
 table `trust`. For a change the lower of two probabilities counts: that of the change, and that of its author alone,
-since authors can move the first by the choice of what to send. Where no settled case had a probability near that one,
-the model abstains: it was never seen to hold there. The other probability does not take its place.
+since authors can move the first by the choice of what to send.
 
 For a change below the next lane it also searches for changes of the features that would bring P(clean) there. Only
 changes that others have to make count: more merges that stay clean, more trust, a withdrawn denounce. A feature that a
@@ -30,7 +29,7 @@ from scoring.models.contributions import contributions, largest
 from scoring.models.registry import SHRUNK_RATE
 from scoring.models.storage import ModelProblem, Shelf
 from scoring.thresholds import Thresholds
-from scoring.types import MOST_FACTORS, NO_ESTIMATE, Estimate, Factor, Needed, Pair, Prediction
+from scoring.types import MOST_FACTORS, Estimate, Factor, Needed, Pair, Prediction
 
 MOST_MERGES = 40  # a larger number is not shown: it would be out of reach
 TRUST_STEP = 0.05
@@ -226,7 +225,7 @@ def predict(
         estimates = (
             [by_person.at(places[author])] if change is None else [change.at(places[uri]), by_person.at(places[author])]
         )
-        return _prediction(min(estimates, key=_probability), version)
+        return Prediction(*min(estimates, key=_probability), version)
 
     predictions = {uri: of_change(uri, author) for uri, author in changes.items() if uri in places}
     targets = np.array(
@@ -242,7 +241,7 @@ def predict(
     ways = _ways(served, columns, scope_places, targets)
     return Predictions(
         version,
-        {pair: _prediction(by_person.at(places[pair]), version) for pair in people},
+        {pair: Prediction(*by_person.at(places[pair]), version) for pair in people},
         {
             uri: replace(prediction, ways=needed)
             for (uri, prediction), needed in zip(predictions.items(), ways, strict=True)
@@ -354,10 +353,6 @@ def _count_similar(settled: Any, probability: Any) -> Any:
     )
 
 
-def _probability(estimated: tuple[Estimate, tuple[Factor, ...]]) -> float:
-    return estimated[0].probability or 0.0
-
-
-def _prediction(estimated: tuple[Estimate, tuple[Factor, ...]], version: str) -> Prediction:
-    """Return the prediction, without a number where no settled case is near."""
-    return Prediction(*(estimated if estimated[0].cases else (NO_ESTIMATE, ())), version)
+def _probability(estimate: tuple[Estimate, tuple[Factor, ...]]) -> float:
+    chance = estimate[0].probability
+    return 1.0 if chance is None else chance

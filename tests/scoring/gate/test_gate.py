@@ -109,11 +109,19 @@ def test_a_low_chance_flags_nobody_of_whose_settled_work_most_was_clean() -> Non
     assert judge(Evidence(clean=5, not_clean=5), OPEN, 0.55, 5.0, low).lane is Lane.NEEDS_HUMAN
 
 
-def test_a_model_without_a_number_for_somebody_with_a_record_says_why() -> None:
-    nothing = Prediction(NO_ESTIMATE, (), "label_clean-abc")
-    verdict = judge(Evidence(not_clean=4), OPEN, 0.55, 5.0, nothing)
-    assert verdict.lane is Lane.NORMAL_QUEUE
+@pytest.mark.parametrize("probability", [0.1, 0.5, 0.95])
+def test_a_chance_that_no_settled_case_had_is_no_number_and_opens_nothing(probability: float) -> None:
+    guess = Prediction(replace(estimate(probability), cases=0), (), "label_clean-abc")
+    verdict = judge(KNOWN, OPEN, 0.55, 5.0, guess)
+    assert (verdict.lane, verdict.estimate, verdict.factors) == (Lane.NORMAL_QUEUE, NO_ESTIMATE, ())
     assert sentence(verdict.reasons[0]) == "No score: nothing like it has settled yet."
+
+
+def test_whoever_did_worse_than_anybody_before_is_flagged_all_the_same() -> None:
+    guess = Prediction(replace(estimate(0.02), cases=0), (), "label_clean-abc")
+    verdict = judge(Evidence(clean=1, not_clean=29), OPEN, 0.55, 5.0, guess)
+    assert (verdict.lane, verdict.estimate.probability) == (Lane.NEEDS_HUMAN, 0.02)
+    assert judge(Evidence(not_clean=4), OPEN, 0.55, 5.0, guess).lane is Lane.NORMAL_QUEUE
 
 
 def test_the_reasons_come_strongest_first() -> None:

@@ -220,10 +220,12 @@ def gate_inputs() -> Iterator[tuple[str, Inputs]]:
     low = Prediction(Estimate(0.08, 0.04, 0.15, 11), (), "label_clean_fix")
     yield "a model's low chance of a newcomer", replace(FAST, evidence=Evidence(), prediction=low)
     yield "a model's low chance beside a record", replace(FAST, prediction=low)
-    for clean, not_clean in ((2, 2), (2, 1), (0, 1)):
+    for clean, not_clean in ((2, 3), (2, 1), (0, 1)):
         record = replace(FAST.evidence, clean=clean, not_clean=not_clean)
         name = f"a model's low chance beside {clean} clean and {not_clean} not clean"
         yield name, replace(FAST, evidence=record, prediction=low)
+        guess = replace(low, estimate=replace(low.estimate, cases=0))
+        yield f"{name}, near no settled case", replace(FAST, evidence=record, prediction=guess)
     for part, fields in OTHERWISE.items():
         for name, values in fields.items():
             for value in values:
