@@ -377,7 +377,7 @@ LOWERS: Mapping[str, Callable[[float], str]] = {
     "revert_rate": lambda value: f"{percent(value)} of their merges reverted" if value else "",
     "ci_pass_rate": lambda value: f"CI passed in {percent(value)} of rounds",
 }
-
+# Told where nothing of the change or its author lowers it: how busy the repository was when it came.
 LOWERS_HERE: Mapping[str, Callable[[float], str]] = {
     "repository_days_since_merge": lambda value: f"after {round(value):,} quiet days" if round(value) > 1 else "",
     "repository_open": lambda value: f"{round(value):,} waited here",
