@@ -349,21 +349,21 @@ def unsealed(rows: Rows, uri: str, answer: AuditAnswer) -> QueueRow | None:
     return found[0] if found else None
 
 
-_SEVERAL_OPEN = """
-select author_id, repository_id from pull_requests
-where state = 'open' and list_contains(?, author_id) group by all having count(*) > 1
-"""
-# Merges of these authors that were taken back within 30 days, by a commit that mirrors show or by a person's word.
-_REVERTED = """
+# Of these authors in each repository whether several are open; of them everywhere how many of their merges were taken
+# back within 30 days, by a commit that mirrors show or by a person's word.
+_AUTHORS = """
 with troubles as (
-  select pull_uri, known_from from pull_followups
-  where kind = 'reverted' and pull_uri not in (select pull_uri from marks where outcome = 'clean')
-  union all select pull_uri, known_from from marks where outcome = 'reverted'
+  select author_id, pull_uri from pull_requests join (
+    select pull_uri, known_from from pull_followups
+    where kind = 'reverted' and pull_uri not in (select pull_uri from marks where outcome = 'clean')
+    union all select pull_uri, known_from from marks where outcome = 'reverted'
+  ) using (pull_uri)
+  where list_contains($people, author_id)
+    and known_from > (select max(as_of) from current_scores) - interval 30 days
 )
-select author_id, count(distinct pull_uri) as reverted
-from troubles join pull_requests using (pull_uri)
-where known_from > (select max(as_of) from current_scores) - interval 30 days and list_contains(?, author_id)
-group by all
+select author_id, repository_id, count(*) filter (state = 'open') > 1 as several,
+  (select count(distinct pull_uri) from troubles t where t.author_id = p.author_id) as reverted
+from pull_requests p where list_contains($people, author_id) group by all
 """
 
 
@@ -407,30 +407,28 @@ def _on_author(rows: Rows, found: Sequence[Mapping[str, Any]]) -> frozenset[str]
 def _outlines(rows: Rows, found: Sequence[Mapping[str, Any]], watched: Watched) -> dict[str, ChangeOutline]:
     """Return what the reasons of these rows may name of each change."""
     uris = [row["pull_uri"] for row in found]
-    findings, several = standing_findings(rows, uris), _several_open(rows, found)
-    authors = [row["contributor_id"] for row in found]
-    reverted = {row["author_id"]: row["reverted"] for row in rows.rows(_REVERTED, [authors])} if found else {}
+    findings, authors = standing_findings(rows, uris), _authors(rows, found)
     return {
         row["pull_uri"]: ChangeOutline(
             findings=findings.get(row["pull_uri"], ()),
             files=row["files"] or 0,
             lines=(row["added"] or 0) + (row["removed"] or 0),
             tests_fail=row["ci"] == "failed",
-            several_open=(row["contributor_id"], row["repository_id"]) in several,
+            several_open=authors[row["contributor_id"], row["repository_id"]]["several"],
             shadow=watched[row["repository_id"]].shadow,
             claimed=row["merge_proof"] == "unverified",
             own=row["own"],
-            reverted=reverted.get(row["contributor_id"], 0),
+            reverted=authors[row["contributor_id"], row["repository_id"]]["reverted"],
         )
         for row in found
     }
 
 
-def _several_open(rows: Rows, found: Sequence[Mapping[str, Any]]) -> set[tuple[int, int]]:
-    """Return those authors of these rows, with the repository, who have several pull requests open there."""
+def _authors(rows: Rows, found: Sequence[Mapping[str, Any]]) -> dict[tuple[int, int], Mapping[str, Any]]:
+    """Return the rows of _AUTHORS about the authors of these rows, by author and repository."""
     asked = [row["contributor_id"] for row in found]
-    several = rows.rows(_SEVERAL_OPEN, [asked]) if asked else ()
-    return {(row["author_id"], row["repository_id"]) for row in several}
+    told = rows.rows(_AUTHORS, {"people": asked}) if asked else ()
+    return {(row["author_id"], row["repository_id"]): row for row in told}
 
 
 def _queue_row(row: Mapping[str, Any], people: People, repository: Repository, outline: ChangeOutline) -> QueueRow:

@@ -433,7 +433,7 @@ def random_record(dice: Random, cid: str) -> dict[str, Any]:
     [
         (Lane.FAST_LANE, FAST.thresholds),
         (Lane.NORMAL_QUEUE, replace(FAST.thresholds, t_high=0.99)),
-        (Lane.NEEDS_HUMAN, replace(FAST.thresholds, r_low=0.0, r_high=0.0)),
+        (Lane.NEEDS_HUMAN, replace(FAST.thresholds, r_low=0.0, r_high=0.001)),
     ],
 )
 def test_no_record_of_any_peer_lifts_a_lane(world: Peers, lane: Lane, thresholds: Thresholds) -> None:
