@@ -25,6 +25,7 @@ from scoring.thresholds import LARGE
 from scoring.types import Evidence, Factor, Lane, Param, ShownFinding, Verdict
 
 Params = Mapping[str, Param]
+Words = Mapping[str, Callable[[float], str]]
 
 LONGEST = 42  # characters that a row of the queue shows uncut
 LONGEST_REASON = 140  # of the whole sentence
@@ -80,7 +81,7 @@ def decided(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHIN
     touched = next((reason.params for reason in verdict.reasons if reason.code == "never_fast_path"), None)
     addition = "tests fail" if change.tests_fail else _touched(touched) if touched else ""
     if change.own:
-        return fit(_own_clause(verdict, addition))
+        return _own_clause(verdict, addition)
     if not evidence.settled_here:
         return fit(_newcomer_clause(verdict, evidence, change, addition))
     return fit(_known_author_clause(verdict, evidence, change, exact))
@@ -263,15 +264,19 @@ def _low_chance(probability: float, verdict: Verdict, evidence: Evidence, change
     return f"Chance {chance}: {words}" if words else f"Chance {chance}, though {clean:,} of {cases:,} clean"
 
 
-def _lowering_words(factors: Iterable[Factor]) -> str:
+def _lowering_words(factors: Iterable[Factor], tables: Sequence[Words] | None = None) -> str:
     """Name the factor that lowers the chance most, of the change or its author before what is so in the repository.
 
     "" where none of those that have words lowers it by TELLING.
     """
     told = ((one.effect, one.name, one.value) for one in factors if None not in (one.effect, one.value))
     lowering = sorted((number_of(effect), name, value) for effect, name, value in told if number_of(effect) <= -TELLING)
-    tables = (LOWERS, LOWERS_HERE)
-    words = (table[name](number_of(value)) for table in tables for _, name, value in lowering if name in table)
+    words = (
+        table[name](number_of(value))
+        for table in tables or (LOWERS, LOWERS_HERE)
+        for _, name, value in lowering
+        if name in table
+    )
     return next(filter(None, words), "")
 
 
@@ -316,10 +321,11 @@ def _place(file: str | None, line: int | None) -> str:
 
 def _own_clause(verdict: Verdict, addition: str) -> str:
     """Say that the author may push, with another fact where there is one, else with what lowers the chance most."""
-    lowered = "" if verdict.estimate.probability is None else _lowering_words(verdict.factors)
-    if not addition and lowered:
-        addition = f"{percent(verdict.estimate.probability or 0.0)}: {lowered}"
-    return f"Author may push; {addition}" if addition else "Its author may push here"
+    if not addition and verdict.estimate.probability is not None:
+        lowered = _lowering_words(verdict.factors, (LOWERS,))
+        whole = f"Author may push; {percent(verdict.estimate.probability)}: {lowered}"
+        return whole if lowered and len(whole) <= LONGEST else "Its author may push here"
+    return fit(f"Author may push; {addition}") if addition else "Its author may push here"
 
 
 def _newcomer_clause(verdict: Verdict, evidence: Evidence, change: ChangeOutline, addition: str) -> str:
@@ -362,7 +368,7 @@ TELLING = 0.03  # least share of a chance by which a factor lowers it to be name
 # What a model's factor says against a change, shortly; "" where the value says nothing. Only counts and facts that a
 # person can see in the change or in its author's record: a rate that is drawn towards the usual one would name a share
 # of theirs that nobody finds there.
-LOWERS: Mapping[str, Callable[[float], str]] = {
+LOWERS: Words = {
     "touches_tests": lambda value: "touches tests" if value else "",
     "touches_sensitive": lambda value: "touches guarded files" if value else "",
     "docs_only": lambda value: "documentation only" if value else "",
@@ -378,8 +384,8 @@ LOWERS: Mapping[str, Callable[[float], str]] = {
     "ci_pass_rate": lambda value: f"CI passed in {percent(value)} of rounds",
 }
 # Told where nothing of the change or its author lowers it: how busy the repository was when it came.
-LOWERS_HERE: Mapping[str, Callable[[float], str]] = {
-    "repository_days_since_merge": lambda value: f"after {round(value):,} quiet days" if round(value) > 1 else "",
+LOWERS_HERE: Words = {
+    "repository_days_since_merge": lambda value: f"no merge in {round(value):,} days" if round(value) > 1 else "",
     "repository_open": lambda value: f"{round(value):,} waited here",
 }
 

@@ -1,8 +1,9 @@
 """Applies the serving model to people and to open changes, for a scoring pass.
 
-Where no model serves, the shrunk rate does (`scoring.models.registry`). Features are as of now, trust is that of the
-table `trust`. For a change the lower of two probabilities counts: that of the change, and that of its author alone,
-since authors can move the first by the choice of what to send.
+Where no model serves, the shrunk rate does (`scoring.models.registry`). Features are as of now, those of a change, and
+of the author of one that has gone quiet, as of its opening; trust is that of the table `trust`. For a change the lower
+of two probabilities counts: that of the change, and that of its author alone, since authors can move the first by the
+choice of what to send.
 
 For a change below the next lane it also searches for changes of the features that would bring P(clean) there. Only
 changes that others have to make count: more merges that stay clean, more trust, a withdrawn denounce. A feature that a
@@ -217,17 +218,19 @@ def predict(
     if not people and not changes:
         return Predictions(version_of(served))  # LightGBM divides by the number of rows
     asked = sorted({*people, *changes.values()})
-    columns, places, _ = read_columns(rows, asked, list(changes), now, window_days)
+    columns, places, cases = read_columns(rows, asked, list(changes), now, window_days)
+    # What lay quiet for long counts as refused itself: as of now it would lower its own author, so its opening counts.
+    quiet = {str(key) for key in cases.keys[cases.refused_at <= np.datetime64(now)]}
+    places_of_authors = {uri: places[uri if uri in quiet else author] for uri, author in changes.items()}
     version, by_person = version_of(served), _predict_scope(served.person, columns)
     change = None if served.change.model.name == SHRUNK else _predict_scope(served.change, columns)
 
-    def of_change(uri: str, author: Pair) -> Prediction:
-        estimates = (
-            [by_person.at(places[author])] if change is None else [change.at(places[uri]), by_person.at(places[author])]
-        )
+    def of_change(uri: str) -> Prediction:
+        of_author = by_person.at(places_of_authors[uri])
+        estimates = [of_author] if change is None else [change.at(places[uri]), of_author]
         return Prediction(*min(estimates, key=_probability), version)
 
-    predictions = {uri: of_change(uri, author) for uri, author in changes.items() if uri in places}
+    predictions = {uri: of_change(uri) for uri in changes if uri in places}
     targets = np.array(
         [
             _next_threshold(thresholds.get(changes[uri][1]), prediction.estimate.probability)
@@ -236,7 +239,7 @@ def predict(
     )
     scope_places = {
         "change": [places[uri] for uri in predictions],
-        "person": [places[changes[uri]] for uri in predictions],
+        "person": [places_of_authors[uri] for uri in predictions],
     }
     ways = _ways(served, columns, scope_places, targets)
     return Predictions(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scoring.certificates import in_force
 from scoring.dataset.catalogue import FEATURES
 from scoring.dataset.track_record import RECORD
-from scoring.explain.decided import LONGEST, LONGEST_REASON, LOWERS, LOWERS_HERE, ChangeOutline, decided, explain, fit
+from scoring.explain.decided import LONGEST, LONGEST_REASON, LOWERS, LOWERS_HERE, ChangeOutline, decided, explain
 from scoring.explain.reasons import MISSING_WORDS
 from scoring.explain.sentences import FACTOR_LABELS, SENTENCES, factor_label, sentence, would_change
 from scoring.formatting import (
@@ -161,7 +161,7 @@ def test_words_for_what_lowers_a_chance_fit_a_row_and_name_features_that_models_
 @pytest.mark.parametrize(
     ("factors", "of_newcomer", "of_known"),
     [
-        ({"repository_days_since_merge": (36.3, -0.12)}, "new here, after 36 quiet days", "after 36 quiet days"),
+        ({"repository_days_since_merge": (36.3, -0.12)}, "new here, no merge in 36 days", "no merge in 36 days"),
         ({"repository_open": (57, -0.1), "lines_added": (172, -0.05)}, "new here, 172 lines added", "172 lines added"),
         ({"repository_open": (57, -0.01)}, "first change here", ""),
         ({"lines_changed": (172_172, -0.2)}, "first change here", "172,172 lines changed"),
@@ -176,7 +176,7 @@ def test_a_low_chance_names_what_lowers_it_in_the_change_before_what_is_so_in_th
     assert decided(low, Evidence()) == f"Chance 19 %: {of_newcomer}"
     assert decided(even, Evidence()) == "Chance 55 %: first change here"
     assert decided(low, known) == (f"Chance 19 %: {of_known}" if of_known else "Chance 19 %, though 1 of 1 clean")
-    of_own = fit(f"Author may push; 19 %: {of_known}") if of_known else "Its author may push here"
+    of_own = "Author may push; 19 %: 172 lines added" if "lines_added" in factors else "Its author may push here"
     assert decided(low, known, ChangeOutline(own=True)) == of_own
 
 

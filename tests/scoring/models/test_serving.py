@@ -140,6 +140,24 @@ def test_a_chance_that_no_settled_case_had_is_no_number_and_no_other_takes_its_p
         assert row["model_version"].startswith(LABEL)
 
 
+def test_a_change_that_has_gone_quiet_does_not_lower_its_own_author(world: Result, tmp_path: Path) -> None:
+    """It counts as refused from then on, also of its author's next change, and of nobody before it came."""
+    record = made_up_model(1, alone=-3.0)  # what is said of the author alone is lower
+    served = load_model(tmp_path, save_model(tmp_path, record, ""))
+    late = at(400 * 86_400)
+    with world.store.read() as rows:
+        pulls = rows.rows("select pull_uri, author_id, repository_id from pull_requests where state = 'open'")
+        changes = {row["pull_uri"]: (row["author_id"], row["repository_id"]) for row in pulls}
+        now, later = (predict(rows, served, changes.values(), changes, {}, moment, 14) for moment in (at(30), late))
+        columns, places, _ = read_columns(rows, sorted(set(changes.values())), list(changes), late, 14)
+    as_opened = _predict_scope(served.person, columns)
+    for uri, author in changes.items():
+        assert columns["refused_here"][places[author]] > columns["refused_here"][places[uri]]
+        assert later.changes[uri].estimate == as_opened.at(places[uri])[0]
+        assert later.people[author].estimate == as_opened.at(places[author])[0]
+        assert now.changes[uri].estimate == now.people[author].estimate, "as long as it waits"
+
+
 def test_every_factor_has_words(judge: Callable) -> None:
     for row in judge(made_up_model(1)).values():
         for factor in read_verdict(row).factors:

@@ -74,8 +74,8 @@ def test_what_stands_last_for_one_cause_says_that_first_and_any_other_row_what_d
         place = read.Place(7, 9, cause, "risk", 2, 2, 1)
         return row_line(replace(view(), row=replace(ROW, place=place, claim=claim)), acts(may)).decided
 
-    assert first_words("copy") == "Last: a copy of one of theirs above"
-    assert first_words("author", "merged, says its author") == "Last: only its author says it was merged"
+    assert first_words("copy") == "Stands last: a copy of one of theirs"
+    assert first_words("author", "merged, says its author") == "Stands last: only its author says merged"
     assert first_words("newest", "merged, says its author") == row_line(view(), acts(may)).decided
     assert {first_words(cause) for cause in ("need", "turn", "author")} == {row_line(view(), acts(may)).decided}
 

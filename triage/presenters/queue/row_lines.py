@@ -24,7 +24,7 @@ from triage.services.actions import TO_AUTHOR, is_own
 
 CHANGED = CHANGE_CLAUSES["approved_before"]({})
 # They stand last for that alone, whatever else is known of them.
-LAST = {"copy": "Last: a copy of one of theirs above", "claimed": "Last: only its author says it was merged"}
+LAST = {"copy": "Stands last: a copy of one of theirs", "claimed": "Stands last: only its author says merged"}
 CI_BRIEF = {"passed": "✓ CI", "failed": "✕ CI", "running": "… CI", "never_ran": "no CI"}
 LABELS = 3  # shown in a line; the pane shows all
 KEPT = 500  # cached lines: six first pages of the queue, in 2 MB
