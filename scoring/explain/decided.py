@@ -254,12 +254,12 @@ def found_words(name: str, place: str, places: int = 1) -> str:
 
 
 def _low_chance(probability: float, verdict: Verdict, evidence: Evidence, change: ChangeOutline) -> str:
-    """Say why a chance is low: failed tests, then a bad record; for a good one, what lowers it most."""
+    """Say why a chance is low: a bad record, then failed tests; for a good record, what lowers it most."""
     chance, clean, cases = percent(probability), evidence.clean, evidence.clean + evidence.not_clean
-    if change.tests_fail:
-        return f"Chance {chance}, tests fail"
     if 2 * clean <= cases:
         return f"Chance {chance}: {f'{clean:,}' if clean else 'none'} of {cases:,} merged cleanly"
+    if change.tests_fail:
+        return f"Chance {chance}, tests fail"
     words = _lowering_words(verdict.factors)
     return f"Chance {chance}: {words}" if words else f"Chance {chance}, though {clean:,} of {cases:,} clean"
 
@@ -342,7 +342,7 @@ def _newcomer_clause(verdict: Verdict, evidence: Evidence, change: ChangeOutline
     first = f"{evidence.waiting} merged here, too new to count" if evidence.waiting else new
     if not addition and not evidence.waiting:
         if (chance := verdict.estimate.probability) is not None:
-            lowered = _lowering_words(verdict.factors) if chance < EVEN else ""
+            lowered = _lowering_words(verdict.factors, (LOWERS,)) if chance < EVEN else ""
             whole = f"Chance {percent(chance)}: new here, {lowered}"
             short = f"Chance {percent(chance)}: {new[:1].lower()}{new[1:]}"
             return whole if lowered and len(whole) <= LONGEST else short
@@ -383,10 +383,9 @@ LOWERS: Words = {
     "revert_rate": lambda value: f"{percent(value)} of their merges reverted" if value else "",
     "ci_pass_rate": lambda value: f"CI passed in {percent(value)} of rounds",
 }
-# Told where nothing of the change or its author lowers it: how busy the repository was when it came.
+# Told of somebody with a record where nothing of the change or of theirs lowers it: how things were when it came.
 LOWERS_HERE: Words = {
-    "repository_days_since_merge": lambda value: f"no merge in {round(value):,} days" if round(value) > 1 else "",
-    "repository_open": lambda value: f"{round(value):,} waited here",
+    "repository_days_since_merge": lambda days: f"no merges here for {round(days):,} days" if round(days) > 1 else "",
 }
 
 # Reasons about what was sent or done; they decide before anything known about the author.

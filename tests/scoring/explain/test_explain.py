@@ -161,7 +161,7 @@ def test_words_for_what_lowers_a_chance_fit_a_row_and_name_features_that_models_
 @pytest.mark.parametrize(
     ("factors", "of_newcomer", "of_known"),
     [
-        ({"repository_days_since_merge": (36.3, -0.12)}, "new here, no merge in 36 days", "no merge in 36 days"),
+        ({"repository_days_since_merge": (36.3, -0.12)}, "first change here", "no merges here for 36 days"),
         ({"repository_open": (57, -0.1), "lines_added": (172, -0.05)}, "new here, 172 lines added", "172 lines added"),
         ({"repository_open": (57, -0.01)}, "first change here", ""),
         ({"lines_changed": (172_172, -0.2)}, "first change here", "172,172 lines changed"),
