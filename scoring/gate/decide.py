@@ -47,7 +47,7 @@ NO_CHANGE = Content(risk=0.0, recommended=False)
 # Raise it with every change of what the gate, its conditions, the shrunk rate or the thresholds make of their inputs:
 # all open pull requests are then decided anew. A test holds a table of inputs and outputs against it.
 GATE_VERSION = "8"
-SETTLED = 5  # of theirs: with fewer a bad record may be chance
+FEWEST_IN_RECORD = 5  # settled ones: with fewer a bad record may be chance
 NOTABLE = 0.005  # a smaller change of a figure alone, as vouches age, is not worth a row
 # Versions of the rules were once hashes of their sources: version 1 had these. Stored decisions keep what they were
 # written with, since the id of a decision is a hash of its inputs.
@@ -146,12 +146,16 @@ def judge_change(
 def _without_guess(prediction: Prediction, evidence: Evidence, thresholds: Thresholds) -> Prediction:
     """Return the prediction without a number where no settled case had one near: it was never seen to hold there.
 
-    A low one beside a bad record of SETTLED stays: whoever did worse than anybody before is not unknown.
+    A low one beside a bad record of FEWEST_IN_RECORD stays: whoever did worse than anybody before is not unknown.
     """
     probability = prediction.estimate.probability
     if probability is None or prediction.estimate.cases:
         return prediction
-    if probability < thresholds.t_low and _has_bad_record(evidence) and evidence.clean + evidence.not_clean >= SETTLED:
+    if (
+        probability < thresholds.t_low
+        and _has_bad_record(evidence)
+        and evidence.clean + evidence.not_clean >= FEWEST_IN_RECORD
+    ):
         return prediction
     return replace(prediction, estimate=NO_ESTIMATE, factors=(), ways=())
 

@@ -349,15 +349,17 @@ def unsealed(rows: Rows, uri: str, answer: AuditAnswer) -> QueueRow | None:
     return found[0] if found else None
 
 
+# Merges that were taken back, by a commit that mirrors show or by a person's word; one may stand there twice.
+REVERTED = """
+select pull_uri, known_from from pull_followups
+where kind = 'reverted' and pull_uri not in (select pull_uri from marks where outcome = 'clean')
+union all select pull_uri, known_from from marks where outcome = 'reverted'
+"""
 # Of these authors in each repository whether several are open; of them everywhere how many of their merges were taken
-# back within 30 days, by a commit that mirrors show or by a person's word.
-_AUTHORS = """
+# back within 30 days.
+_AUTHORS = f"""
 with troubles as (
-  select author_id, pull_uri from pull_requests join (
-    select pull_uri, known_from from pull_followups
-    where kind = 'reverted' and pull_uri not in (select pull_uri from marks where outcome = 'clean')
-    union all select pull_uri, known_from from marks where outcome = 'reverted'
-  ) using (pull_uri)
+  select author_id, pull_uri from pull_requests join ({REVERTED}) using (pull_uri)
   where list_contains($people, author_id)
     and known_from > (select max(as_of) from current_scores) - interval 30 days
 )

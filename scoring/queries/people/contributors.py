@@ -19,7 +19,7 @@ from scoring.pipeline.stored import CLAIMS, read_verdict
 from scoring.queries.people.scores import HIDDEN, hide_score, score, score_ground, scores_everywhere
 from scoring.queries.people.signals import read_signals
 from scoring.queries.people.trust import read_trust
-from scoring.queries.queue import KEY
+from scoring.queries.queue import KEY, REVERTED
 from scoring.queries.types import (
     ContributorPage,
     ContributorScore,
@@ -363,11 +363,8 @@ LISTED = f"contributor_id not in ({LEFT_OUT})"
 # that is hidden from the viewer, so such people are ordered like those without a number.
 LEADERBOARD = f"""
 with reverted as (
-  select author_id as contributor_id, count(*) as reverts from (
-    select q.author_id, u.pull_uri from pull_followups u join pull_requests q using (pull_uri)
-    where u.kind = 'reverted' and u.pull_uri not in (select pull_uri from marks where outcome = 'clean')
-    union select author_id, pull_uri from marks where outcome = 'reverted'
-  ) group by author_id
+  select author_id as contributor_id, count(distinct pull_uri) as reverts
+  from ({REVERTED}) join pull_requests using (pull_uri) group by author_id
 ), chances as (
   select contributor_id, repository_id, {SETTLED} as settled,
     if(list_contains(?, contributor_id), null, probability) as probability

@@ -66,9 +66,9 @@ def _approvable(request: Request, snapshot: Snapshot) -> tuple[list[str], dict[s
     acts = row_actions.acts_of(request.user, viewing(request), snapshot, fast, timezone.now())
     views = [rows.row_view(row, present(snapshot), QueueFilters()) for row in fast]
     picks = [pick_of(view, acts[view.row.uri]) for view in views]
-    audited = sum(bool(row.audited) and acts[row.uri].can_approve and not acts[row.uri].done for row in fast)
-    failed = sum(row_actions.is_ci_left(row, acts[row.uri]) for row in fast)
     open_rows = [row for row in fast if acts[row.uri].can_approve and not acts[row.uri].done]
+    audited = sum(bool(row.audited) for row in open_rows)
+    failed = sum(row_actions.is_ci_left(row, acts[row.uri]) for row in fast)
     reverted = sum(bool(row.reverted) and row.ci != "failed" and not row.audited for row in open_rows)
     return [one for one in picks if one], {"failed": failed, "audited": audited, "reverted": reverted}
 
